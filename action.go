@@ -22,7 +22,7 @@ type BulkAction struct {
 
 	Cursor      ActionCursor
 	CreatedAt   time.Time
-	CompletedAt time.Time // zero while it goes on
+	CompletedAt time.Time // zero while it is in progress
 	Cancelled   bool      // it was ended before it was done
 }
 

@@ -18,7 +18,7 @@ const (
 	CodeMethod       Code = "method"       // the route exists, the method does not: 405
 	CodeConflict     Code = "conflict"     // the state of the thing forbids it: 409
 	CodeLimit        Code = "limit"        // a configured limit would be exceeded: 412
-	CodeEnded        Code = "run_ended"    // the workflow run it is for does not go on: 400
+	CodeEnded        Code = "run_ended"    // the workflow run it is for has ended: 400
 	CodeTooLarge     Code = "too_large"    // the body is over its limit: 413
 	CodeRateLimited  Code = "rate_limited" // too many requests: 429
 	CodeUnavailable  Code = "unavailable"  // we cannot do it now, try again: 503

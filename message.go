@@ -11,7 +11,7 @@ import (
 )
 
 // Message is the envelope of one accepted delivery. It never changes after it
-// was accepted; what happens to it is told by its events.
+// was accepted; its events say what happens to it.
 type Message struct {
 	ID        MessageID
 	User      string    // the owner; ids of other users do not exist for it
@@ -45,8 +45,8 @@ type Settings struct {
 	Timeout         time.Duration
 	Labels          []string
 	FlowControl     FlowControl
-	Callback        *Callback // told of every attempt
-	FailureCallback *Callback // told when the message has failed
+	Callback        *Callback // receives every attempt
+	FailureCallback *Callback // receives the last attempt of a message that failed
 	Redact          Redaction
 	Dialect         Dialect
 
@@ -152,7 +152,7 @@ func (d Dialect) Prefixes() []string {
 	}
 }
 
-// LaneKind tells what a lane is named after.
+// LaneKind says what a lane is named after.
 type LaneKind byte
 
 // The kinds of lanes.

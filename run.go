@@ -42,7 +42,7 @@ type RunRef struct {
 type RunOrigin struct {
 	RunRef
 	DeadLetterID DeadLetterID
-	Resumed      bool // the run goes on with the list of the failed one, rather than from its payload
+	Resumed      bool // the run continues with the list of the failed one, rather than from its payload
 }
 
 // RunProgress is how far a run has come.
@@ -50,14 +50,14 @@ type RunProgress struct {
 	State         RunState
 	Entries       int       // length of its list
 	ListBytes     int       // of the bodies in its list
-	CompletedAt   time.Time // zero while it goes on
+	CompletedAt   time.Time // zero while it is active
 	Result        *string   // what it returned, as its SDK wrote it
 	DeadLetterID  DeadLetterID
 	FailedID      MessageID    // the message whose delivery failed it
 	FailedStatus  int          // of the answer to that; 503 if there was none, 504 after a timeout
 	Reported      *RunCallback // where its failure callback stands; nil if it has none
 	Successor     *RunRef      // the run that restarted or resumed this one
-	BufferedBytes int          // of events that are kept for its waits to come, or for those of the run that resumes it
+	BufferedBytes int          // of events that are kept for its later waits, or for those of the run that resumes it
 }
 
 // RunCallback is where the failure callback of a run stands.
@@ -70,7 +70,7 @@ type RunCallback struct {
 	Error     string    // why there is none, for people
 }
 
-// Active reports whether the run goes on.
+// Active reports whether the run has not ended.
 func (p *RunProgress) Active() bool { return p.State == RunStarted }
 
 // RunState is the state of a run.
@@ -147,7 +147,7 @@ type RunLink struct {
 type Waiter struct {
 	Position  Position // its place among what waits, in the order of beginning
 	Run       RunRef
-	MessageID MessageID // of the delivery that will tell the run
+	MessageID MessageID // of the delivery that the run will get
 	CreatedAt time.Time
 	After     int    // entries of the run's list when it began to wait
 	Step      []byte // the step as its SDK described it, JSON
@@ -210,11 +210,11 @@ type Features uint8
 // The features (contract, workflows 2.2). Their numbers are stored.
 const (
 	FeatureLazyFetch       Features = 1 << iota // a large list may be fetched instead of delivered
-	FeatureInitialBody                          // a failure callback tells the initial payload
+	FeatureInitialBody                          // a failure callback contains the initial payload
 	FeatureNoDelete                             // a failed call is an answer, not a failure of the run
 	FeatureDetectTrigger                        // the first answer must be that of a workflow
 	FeatureTriggerOnConfig                      // deliveries inherit what the trigger was given
-	FeatureCheckSDK                             // the first answer must tell an SDK of a known version
+	FeatureCheckSDK                             // the first answer must name an SDK of a known version
 	FeatureUnknownSDK                           // the SDK is asked to trigger the run once more, in its own words
 )
 

@@ -17,7 +17,7 @@ const (
 	StateCancelled       State = "CANCELLED"        // the wish is granted
 )
 
-// The states of the events that tell of a run. Such an event is about the message
+// The states of events about a run. Such an event is about the message
 // of the run's first entry.
 const (
 	StateRunStarted   = State(RunStarted)
@@ -26,11 +26,11 @@ const (
 	StateRunCancelled = State(RunCancelled)
 )
 
-// OfRun reports whether an event in this state tells of a run rather than of its
+// OfRun reports whether an event in this state is about a run rather than about its
 // message.
 func (s State) OfRun() bool { return strings.HasPrefix(string(s), "RUN_") }
 
-// OfAttempt reports whether an event in this state tells what came of an attempt.
+// OfAttempt reports whether an event in this state is the outcome of an attempt.
 func (s State) OfAttempt() bool { return s == StateError || s == StateDelivered }
 
 // States lists every state of a message, in the order of a message's life.

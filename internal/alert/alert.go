@@ -1,10 +1,10 @@
-// Package alert tells an operator that something entered a dead letter queue.
+// Package alert notifies an operator when something enters a dead letter queue.
 //
 // It counts what the engine reports, over all messages and runs of this server, and
 // publishes one message about many: once there are as many entries as the threshold
 // says, and never twice within the quiet time. It relies on being handed a way to
 // publish as posthaste.ServerUser, so that an alert is retried and signed like any other
-// message while no user sees it. What was counted and not yet told is lost when the
+// message while no user sees it. What was counted and not yet reported is lost when the
 // server stops: the entries are still there.
 package alert
 
@@ -22,7 +22,7 @@ import (
 // Options configure an Alerter. Publish is required.
 type Options struct {
 	Publish   func(ctx context.Context, body []byte) error
-	Threshold int           // entries it takes to be told; 0: 1
+	Threshold int           // entries that raise an alert; 0: 1
 	Quiet     time.Duration // between two alerts
 	Now       func() time.Time
 	Logger    *slog.Logger // nil: slog.Default()
@@ -46,7 +46,7 @@ type Entry struct {
 	Error         string `json:"error"`
 }
 
-// Alerter counts and tells. Make one with New.
+// Alerter counts dead letters and sends alerts. Make one with New.
 type Alerter struct {
 	options Options
 	stop    context.CancelFunc
@@ -58,7 +58,7 @@ type Alerter struct {
 	toldAt time.Time // of the latest alert
 }
 
-// New returns an alerter that counts; Start makes it tell.
+// New returns an alerter that counts; Start makes it send alerts.
 func New(options Options) *Alerter {
 	options.Threshold = max(options.Threshold, 1)
 	if options.Now == nil {
@@ -70,21 +70,21 @@ func New(options Options) *Alerter {
 	return &Alerter{options: options, stop: func() {}, changed: make(chan struct{}, 1)}
 }
 
-// Start begins to tell. It returns at once.
+// Start begins to send alerts. It returns at once.
 func (a *Alerter) Start() {
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
 	a.running.Go(func() { a.run(ctx) })
 }
 
-// Stop tells no more. Calling it twice is harmless.
+// Stop ends that. Calling it twice is harmless.
 func (a *Alerter) Stop() {
 	a.stop()
 	a.running.Wait()
 }
 
 // AttemptFinished counts an attempt after which something of a user is in a dead letter
-// queue; an alert that fails tells nobody. It does not block.
+// queue; an alert that fails raises no other. It does not block.
 func (a *Alerter) AttemptFinished(r engine.AttemptReport) {
 	m := r.Message
 	if !r.FailedForGood() || m.User == posthaste.ServerUser {
@@ -121,7 +121,7 @@ func (c *Alert) total() int { return c.DeadLetters + c.FailedRuns }
 // retryAfter is how long to wait when an alert could not be published.
 const retryAfter = 10 * time.Second
 
-// run tells whenever it is due.
+// run sends an alert whenever one is due.
 func (a *Alerter) run(ctx context.Context) {
 	timer := time.NewTimer(retryAfter)
 	defer timer.Stop()
@@ -155,7 +155,7 @@ func (a *Alerter) runOnce(ctx context.Context, now time.Time) time.Duration {
 	return 0
 }
 
-// take returns what is to be told now, nil if nothing is, and how long the quiet time
+// take returns what to report now, nil if nothing is due, and how long the quiet time
 // still lasts if it is that.
 func (a *Alerter) take(now time.Time) (due *Alert, wait time.Duration) {
 	a.mu.Lock()
@@ -171,7 +171,7 @@ func (a *Alerter) take(now time.Time) (due *Alert, wait time.Duration) {
 	return &counts, 0
 }
 
-// giveBack counts again what could not be told.
+// giveBack counts again what could not be reported.
 func (a *Alerter) giveBack(untold *Alert) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -84,7 +84,7 @@ func (a *api) followLog(r *request, params url.Values, form entryForm) (answer, 
 	})
 }
 
-// writeEvents writes what a follower reads until there is no more to come, the
+// writeEvents writes what a follower reads until there are no more, the
 // client goes away or the server stops.
 func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.Follower, reserved *reservation, form entryForm) error {
 	defer follower.Close()
@@ -107,7 +107,7 @@ func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.F
 	}
 	switch {
 	case errors.Is(err, io.EOF):
-		return writeMark(out, follower) // a client that asks again from there is told to stop
+		return writeMark(out, follower) // a client that asks again from there gets a 204
 	case ctx.Err() != nil && !out.gone:
 		return nil
 	default:
@@ -115,7 +115,7 @@ func (a *api) writeEvents(ctx context.Context, out *outlet, follower *eventlog.F
 	}
 }
 
-// writeMark tells the client where to go on if it loses the connection now. It has
+// writeMark sends the client the cursor to continue from if it loses the connection now. It has
 // no data, so it is no event; to those who do not know marks it is a comment, a sign
 // of life.
 func writeMark(out *outlet, follower *eventlog.Follower) error {

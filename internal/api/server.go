@@ -60,7 +60,7 @@ func (a *api) getUsage(r *request) (answer, error) {
 	return ok(newUsageView(usage)), err
 }
 
-// About is what a server tells a user of itself. A limit of 0 is none.
+// About describes the server to a user. A limit of 0 is none.
 type About struct {
 	Version   string    `json:"version"`
 	User      string    `json:"user"`

@@ -29,7 +29,7 @@ type bucketView struct {
 type destinationView struct {
 	Host string  `json:"host,omitempty"`
 	Path *string `json:"path,omitempty"` // "" of a URL without one
-	Rest bool    `json:"rest,omitempty"` // what is not told apart
+	Rest bool    `json:"rest,omitempty"` // everything not listed by itself
 	summaryView
 }
 

@@ -13,7 +13,7 @@ import (
 	"posthaste/internal/engine"
 )
 
-// Alerts say when an operator is told that something entered a dead letter queue.
+// Alerts say when an operator is notified of entries of a dead letter queue.
 type Alerts struct {
 	URL       string        // "": never
 	Threshold int           // entries it takes
@@ -54,7 +54,7 @@ func (o alerting) AttemptFinished(r engine.AttemptReport) {
 	o.alerter.AttemptFinished(r)
 }
 
-// watching is an observer that also tells Options.Attempted.
+// watching is an observer that also calls Options.Attempted.
 type watching struct {
 	engine.Observer
 	attempted func(Attempt)

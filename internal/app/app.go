@@ -44,7 +44,7 @@ type App struct {
 
 	control *control // nil on a database, and where no socket can be made
 
-	lead       time.Duration      // how long the server goes on after Stop was called
+	lead       time.Duration      // how long the server still serves after Stop was called
 	stopping   atomic.Bool        // Stop was called
 	endStreams context.CancelFunc // ends the answers that would never end
 
@@ -180,7 +180,7 @@ func (a *App) serve(listener net.Listener) {
 	}
 }
 
-// Wait returns nil when ctx ends, or why the server cannot go on before that.
+// Wait returns nil when ctx ends, or before that why the server must stop.
 func (a *App) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -190,7 +190,7 @@ func (a *App) Wait(ctx context.Context) error {
 	}
 }
 
-// Stop first says that the server is not ready, and lets it go on for Options.ShutdownLead:
+// Stop first says that the server is not ready, and lets it serve for Options.ShutdownLead:
 // time for load balancers to notice. Then it accepts no more requests, waits for those in
 // progress and for attempts in flight, and closes the store. The engine delivers what is
 // due meanwhile; see engine.Engine.Stop. When ctx ends first, what is in progress is cut
@@ -228,7 +228,7 @@ func (a *App) drain(ctx context.Context) error {
 	return nil
 }
 
-// sendingAway tells clients, while the server stops, to make their next request on a new
+// sendingAway asks clients, while the server stops, to make their next request on a new
 // connection, which may be one to another server.
 func (a *App) sendingAway(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

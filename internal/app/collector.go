@@ -18,7 +18,7 @@ import (
 const leastGarbage = 128 << 20
 
 // usualPercent is how much the heap grows by, in percent of what was alive, as the runtime
-// has it unless told otherwise.
+// has it by default.
 const usualPercent = 100
 
 // relaxCollector makes the runtime leave at least so much garbage from now on, unless the

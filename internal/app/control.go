@@ -208,7 +208,7 @@ func sentenceOf(body io.Reader) string {
 }
 
 // Report is what a check of a directory has looked at and found, DatabaseReport that of a
-// database. Checked is what both tell.
+// database. Checked is what both report.
 type (
 	Report         = lsm.Report
 	DatabaseReport = postgres.Report

@@ -83,7 +83,7 @@ func (c Copied) Each(visit func(kind string, count int)) {
 }
 
 // exists returns an error for a directory that is not there or has no store in it. A
-// database tells when it is opened.
+// database reports it when it is opened.
 func (p Place) exists() error {
 	if p.IsDatabase() {
 		return nil
@@ -98,7 +98,7 @@ func (p Place) exists() error {
 var errNotEmpty = errors.New("it is not empty: give a new directory, or an empty database")
 
 // free returns errNotEmpty for a directory that has something in it, and not a store, which
-// tells itself whether anything is kept there.
+// reports itself whether anything is kept there.
 func (p Place) free() error {
 	if p.IsDatabase() {
 		return nil
@@ -263,7 +263,7 @@ func sumOf(ctx context.Context, now time.Time, s *ledger.Ledger) (sums, error) {
 	return all, err
 }
 
-// sums tell two stores apart: of each kind the number of items, and the sum of their
+// sums show whether two stores differ: of each kind the number of items, and the sum of their
 // hashes, whose order does not matter.
 type sums map[store.ItemKind]sum
 

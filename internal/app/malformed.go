@@ -15,7 +15,7 @@ var malformed = []byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; ch
 var malformedInARun = []byte("HTTP/1.1 412 Precondition Failed\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" +
 	`{"error":"the request is not valid HTTP: usually its URL contains a % that is not followed by two hexadecimal digits, to be written as %25"}` + "\n")
 
-// lineKept is how much of a request is kept to tell whether a run sent it.
+// lineKept is how much of a request is kept to see whether a run sent it.
 const lineKept = 64
 
 // Read implements net.Conn and keeps how a request begins.

@@ -39,7 +39,7 @@ type Options struct {
 	UseProxy       bool            // deliver through the proxy the environment names
 	Region         string          // value of the Region header of deliveries
 	NotBefore      bool            // signatures carry nbf; see sign.SignerOptions
-	TrustedProxies []netip.Prefix  // whose X-Forwarded-For tells the caller's address
+	TrustedProxies []netip.Prefix  // whose X-Forwarded-For names the caller's address
 
 	Concurrency     int           // attempts in flight
 	MaxRetries      int           // that a publisher can ask for
@@ -61,14 +61,14 @@ type Options struct {
 
 	Alerts Alerts // of what failed for good
 
-	ShutdownLead time.Duration // for which Stop lets the server go on, not ready
+	ShutdownLead time.Duration // how long Stop lets the server serve, not ready
 
 	MetricsQueues int // that metrics name
 
 	CORS bool // scripts of any web page may call the API; for development only
 	Log  *slog.Logger
 
-	// Attempted is told of each attempt when it has ended, by many goroutines. It must
+	// Attempted is called with each attempt when it has ended, by many goroutines. It must
 	// not block. nil is for nobody.
 	Attempted func(Attempt)
 }
@@ -88,7 +88,7 @@ func (k Keep) retention() engine.Retention {
 	return engine.Retention{Log: k.Logs, DeadLetters: k.DLQ, Runs: k.Runs, Size: k.Bytes}
 }
 
-// retentionFor returns what the engine is told of users with settings of their own.
+// retentionFor returns the retention of users with settings of their own.
 func (o Options) retentionFor() map[string]engine.Retention {
 	own := make(map[string]engine.Retention, len(o.KeepFor))
 	for user, keep := range o.KeepFor {

@@ -56,7 +56,7 @@ func endingDoubt(next http.Handler) http.Handler {
 	})
 }
 
-// routes are the handlers of the server. They are told apart by the exact path:
+// routes are the handlers of the server. The exact path selects one:
 // http.ServeMux would redirect a destination with a double slash.
 type routes struct {
 	api     http.Handler
@@ -108,7 +108,7 @@ func ignoreBody(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answerRoot leads a browser to the console, and tells other clients where things are.
+// answerRoot leads a browser to the console, and shows other clients where things are.
 func answerRoot(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Vary", "Accept")
 	switch {

@@ -44,7 +44,7 @@ func (a *App) contexts() engine.Traces {
 	return a.traces
 }
 
-// attemptContext returns the function that tells destinations where they are in a
+// attemptContext returns the function that adds to a request where it is in a
 // trace, nil without spans.
 func (a *App) attemptContext() func(*posthaste.Message, int) posthaste.TraceContext {
 	if a.traces == nil {

@@ -53,7 +53,7 @@ func newLimits(options Options) engine.Limits {
 	}
 }
 
-// about returns what the API tells a user of the server.
+// about describes the server to users of the API.
 func about(options Options) func(user string) api.About {
 	return func(user string) api.About {
 		keep, own := options.KeepFor[user]

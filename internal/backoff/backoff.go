@@ -1,5 +1,5 @@
 // Package backoff owns the timing of retries: how long a message waits between
-// a failed attempt and the next one, whoever decides it. The destination may
+// a failed attempt and the next one, for every caller. The destination may
 // ask for a wait, the publisher may have given an expression, and else the
 // default grows exponentially. The package also reads the durations of control
 // headers.
@@ -22,7 +22,7 @@ const longest = 24 * time.Hour
 // The first of these rules that gives an answer applies (contract, messages 3):
 // what the destination asked for, the message's Retry-Delay expression, Default.
 //
-// The expression is parsed anew each time: that takes a microsecond or two,
+// The expression is parsed each time: that takes a microsecond or two,
 // less than the store spends on the same settlement, and a cache would have
 // to be bounded, shared and explained.
 func Next(m *posthaste.Message, retried int, outcome posthaste.Outcome) time.Duration {

@@ -41,7 +41,7 @@ func Parse(source string) (Expression, error) {
 	return Expression{value}, nil
 }
 
-// Check tells whether an expression can be accepted as the value of the named
+// Check returns why an expression cannot be accepted as the value of the named
 // parameter: it must parse and have a finite value for retried = 0. What it
 // gives for later retries cannot be known here; Next falls back on the default
 // when that is no number. The error has CodeInvalid.

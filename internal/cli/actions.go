@@ -60,7 +60,7 @@ type cancelActionCommand struct {
 	connection
 }
 
-// Run ends the action wherever it is: its id does not tell whether it is on messages or on
+// Run ends the action wherever it is: its id does not show whether it is on messages or on
 // runs.
 func (c *cancelActionCommand) Run(t terminal) (err error) {
 	for _, path := range pathsOfActions {

@@ -9,7 +9,7 @@ import (
 	"posthaste/internal/sign"
 )
 
-// alertSettings say when somebody is told that something failed for good.
+// alertSettings say when an operator is notified that something failed for good.
 type alertSettings struct {
 	AlertURL        string `name:"alert-url" group:"alerts" placeholder:"URL" help:"URL that receives a signed message when something enters a dead letter queue. Default: no alerts."`
 	AlertSigningKey string `group:"alerts" help:"Key that signs alerts. Default: generated at the first start with an alert URL, and printed once."`

@@ -61,7 +61,7 @@ func readCapture(text []byte) (capture, error) {
 }
 
 // originOf returns the scheme and the host that a request was sent to, "" if it does not
-// tell its host. The scheme is there if a proxy tells it.
+// name its host. The scheme is there if a proxy sends it.
 func originOf(header http.Header) string {
 	host := cmp.Or(header.Get("X-Forwarded-Host"), header.Get("Host"))
 	if host == "" {

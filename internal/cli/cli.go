@@ -172,7 +172,7 @@ var flagGroups = []kong.Group{
 	{Key: "alerts", Title: "Alerts:"},
 }
 
-// fail tells why the program ends. The sentence is the last thing written:
+// fail prints why the program ends. The sentence is the last thing written:
 // programs that start the server read it from there.
 func fail(t terminal, code int, err error) int {
 	_, _ = fmt.Fprintf(t.Err, "posthaste: %v\n", err)

@@ -22,7 +22,7 @@ type connection struct {
 	Token string `group:"server" env:"-" placeholder:"TOKEN" help:"API token. Default: $$POSTHASTE_TOKEN, $$QSTASH_TOKEN, the profile in use, or the token of development servers. Prefer a variable: other users of the machine can read command lines."`
 }
 
-// developmentServer is where posthaste dev runs unless told otherwise.
+// developmentServer is where posthaste dev runs by default.
 var developmentServer = client.Server{URL: "http://127.0.0.1:8080", Token: devUsers[0].token(false).Encode()}
 
 // Validate returns a sentence about a URL that is none.
@@ -36,8 +36,8 @@ func (c *connection) Validate() error {
 	return err
 }
 
-// open returns a client of the server. Nothing is sent yet. What interrupts a
-// stream is told where log lines go.
+// open returns a client of the server. Nothing is sent yet. Interruptions of a
+// stream are reported where log lines go.
 func (c *connection) open(t terminal) (*client.Client, error) {
 	server, err := c.server()
 	if err != nil {

@@ -39,7 +39,7 @@ func (s selectedRuns) request(method, path string) client.Request {
 	return request
 }
 
-// change returns what becomes of the runs. How many of a list are left for it to go on with
+// change returns what becomes of the runs. How many of a list are left for it to continue with
 // is not known.
 func (s selectedRuns) change(done string) change {
 	c := change{thing: "failed run", done: done, dryRun: serverDryRun, repeatable: true, made: "workflowRuns", table: startedTable}

@@ -74,7 +74,7 @@ func (f *feed) write(attempt app.Attempt) {
 	if n := f.dropped.Swap(0); n > 0 {
 		_ = writeLine(f.out, "… %s not shown", counted(int(n), "attempt"))
 	}
-	_ = writeLine(f.out, "%s", attemptLine(attempt, f.coloured)) // nobody minds a line of a terminal that is gone
+	_ = writeLine(f.out, "%s", attemptLine(attempt, f.coloured)) // the terminal may be gone
 }
 
 // attemptLine returns the line of an attempt: when, the new state of the message, the response

@@ -68,7 +68,7 @@ func (c *importCommand) Run(t terminal) error {
 	})
 }
 
-// takeOver reads what a server keeps by name. What cannot be taken over is told on Err.
+// takeOver reads what a server keeps by name. What cannot be taken over is reported on Err.
 func takeOver(ctx context.Context, t terminal, from *client.Client) (w wanted, err error) {
 	there, err := existingResources(ctx, from)
 	if err != nil {

@@ -47,10 +47,10 @@ type source struct {
 	mostPage int    // values that the server puts into one page
 
 	at   string // the cursor of the page that is read
-	next string // where a read that stopped at the count goes on, "" if it read all
+	next string // the cursor after a read that stopped at the count, "" if it read all
 }
 
-// print writes the values. When there are more than were asked for, or it cannot go on, it
+// print writes the values. When there are more than were asked for, or it cannot continue, it
 // says with which cursor another command continues.
 func (s *source) print(ctx context.Context, t terminal, output string, table table) error {
 	err := list{output: output, name: s.name, table: table, cursor: func() string { return s.next }}.write(t, s.values(ctx))

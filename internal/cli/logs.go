@@ -8,7 +8,7 @@ import (
 	"posthaste/internal/client"
 )
 
-// logsCommand shows the log of messages: what is there, or what is yet to come. Its
+// logsCommand shows the log of messages: what is there, or what follows. Its
 // filters are those of GET /v2/logs.
 type logsCommand struct {
 	logFilters `kong:"set='things=Entries of messages',set='made=Entries of messages published',set='timed=Entries'"`

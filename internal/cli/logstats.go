@@ -27,7 +27,7 @@ type logCounts struct {
 	Time    int64                   `json:"time"` // Unix ms
 	Host    string                  `json:"host"`
 	Path    string                  `json:"path"`
-	Rest    bool                    `json:"rest"` // what is not told apart
+	Rest    bool                    `json:"rest"` // everything not listed by itself
 	States  map[posthaste.State]int `json:"states"`
 	Latency struct {
 		P50 int64 `json:"p50"` // ms

@@ -30,7 +30,7 @@ type showMessageCommand struct {
 	connection
 }
 
-// Run prints the message, and from its log where it stands and why. The log goes on telling
+// Run prints the message, and from its log where it stands and why. The log continues to show
 // of a message that was cancelled.
 func (c *showMessageCommand) Run(t terminal) error {
 	return c.call(t, func(ctx context.Context, server *client.Client) error {
@@ -56,7 +56,7 @@ func (c *showMessageCommand) Run(t terminal) error {
 	})
 }
 
-// latestOf returns where a message stands, as the latest entries of its log tell: its state,
+// latestOf returns where a message stands, as the latest entries of its log show: its state,
 // the answer and the error of its last attempt, and when the next one is made.
 func latestOf(ctx context.Context, server *client.Client, id string) (map[string]any, error) {
 	var page struct {

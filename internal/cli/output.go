@@ -15,7 +15,7 @@ import (
 	"golang.org/x/term"
 )
 
-// oneOutput is how a command writes what is one thing. Each that tells something has this
+// oneOutput is how a command writes a single value. Each that prints something has this
 // or listOutput.
 type oneOutput struct {
 	Output string `env:"-" default:"table" enum:"table,json" help:"Output format: table or json."`
@@ -62,7 +62,7 @@ func (l list) writeTo(out *bufio.Writer, look look, values iter.Seq2[json.RawMes
 		return l.begin(out, look)
 	}
 	var err error
-	if l.prompt || l.output == "json" { // somebody waits for what is to come, or reads the document
+	if l.prompt || l.output == "json" { // somebody waits for the next line, or reads the document
 		err = begin()
 	}
 	for value, failure := range values {

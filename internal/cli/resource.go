@@ -243,7 +243,7 @@ func (c *deleteThings[R]) Run(t terminal) error {
 	})
 }
 
-// setThing sends what is to become of a thing, and says that it is set.
+// setThing sends the new settings of a thing, and says that it is set.
 func (c *connection) setThing(t terminal, output, thing, name string, requests ...client.Request) error {
 	return c.call(t, func(ctx context.Context, server *client.Client) error {
 		for _, request := range requests {

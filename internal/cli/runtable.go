@@ -92,7 +92,7 @@ func (run *listedRun) rows() (rows [][]cell) {
 	return rows
 }
 
-// result tells what became of a step, or what is wrong with it.
+// result shows what became of a step, or what is wrong with it.
 func (s *listedStep) result() cell {
 	if s.State == posthaste.StepSuccess || len(s.Errors) == 0 {
 		return cell{text: brief(s.Out)}

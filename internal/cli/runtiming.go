@@ -24,7 +24,7 @@ type runStepOf struct {
 	MessageID string `json:"messageId"`
 }
 
-// key tells steps of a run apart: by their number, which the first has not.
+// key identifies a step of a run: by its number, which the first has not.
 func (s runStepOf) key() string {
 	if s.ID == nil {
 		return "name " + s.Name
@@ -58,7 +58,7 @@ func eventsOf(ctx context.Context, server *client.Client, run listedRun) (events
 }
 
 // setTimes sets how long each step took, or takes until now. One whose beginning no change
-// tells, because the workflow went on to it by itself, began when the group before it ended.
+// shows, because the workflow continued with it by itself, began when the group before it ended.
 func (run *listedRun) setTimes(events []runEvent, now int64) {
 	changes := map[string][]runEvent{}
 	for _, e := range events {

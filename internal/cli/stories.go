@@ -27,7 +27,7 @@ type logEntry struct {
 	Label            string          `json:"label"`
 }
 
-// what tells what happened in the entry, beside its state.
+// what describes the entry, beside its state.
 func (e *logEntry) what() string {
 	parts := []string{}
 	if e.ResponseStatus != 0 && !strings.Contains(e.Error, strconv.Itoa(e.ResponseStatus)) {
@@ -42,7 +42,7 @@ func (e *logEntry) what() string {
 	return strings.Join(parts, "  ")
 }
 
-// story is a message as its entries in the log tell it.
+// story is a message as its entries in the log show it.
 type story struct {
 	MessageID      string          `json:"messageId"`
 	State          posthaste.State `json:"state"` // where it stands

@@ -123,7 +123,7 @@ type sweep struct {
 	terminal
 	change change
 	bar    *progressbar.ProgressBar
-	cursor string // of the page to come
+	cursor string // of the next page
 	done   int    // entries that were changed
 	failed int    // entries that could not be
 }
@@ -199,7 +199,7 @@ func (w *sweep) count(page *sweptPage) {
 	}
 }
 
-// tell says how the sweep ended, and returns the error of the command.
+// tell prints how the sweep ended, and returns the error of the command.
 func (w *sweep) tell(total int, failure error) error {
 	_ = w.bar.Clear()
 	c := w.change
@@ -210,7 +210,7 @@ func (w *sweep) tell(total int, failure error) error {
 	return c.shortfall(w.done, w.failed)
 }
 
-// rest says how to go on with a sweep that was interrupted.
+// rest says how to continue a sweep that was interrupted.
 func (w *sweep) rest() string {
 	if w.cursor == "" || !w.change.repeatable {
 		return ""

@@ -60,7 +60,7 @@ func cut(text string, width int) string {
 }
 
 // table is how values are shown as lines. Its columns have fixed widths: nothing is known of
-// the values to come.
+// the next values.
 type table struct {
 	columns columns
 	row     func(json.RawMessage) ([]cell, error) // a cell for each column

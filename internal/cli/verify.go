@@ -44,7 +44,7 @@ func (c *verifyCommand) Validate() error {
 	return nil
 }
 
-// received returns what is to be verified.
+// received returns the delivery to verify.
 func (c *verifyCommand) received() (r capture, err error) {
 	if c.Request == "" {
 		body, err := c.readBody()
@@ -61,9 +61,9 @@ func (c *verifyCommand) received() (r capture, err error) {
 // checkView is the JSON form of a check.
 type checkView struct {
 	Check   string `json:"check"`
-	Holds   *bool  `json:"holds"` // null: it cannot be told
+	Holds   *bool  `json:"holds"` // null: it cannot be checked
 	Problem string `json:"problem,omitempty"`
-	Unknown string `json:"unknown,omitempty"` // why it cannot be told
+	Unknown string `json:"unknown,omitempty"` // why it cannot be checked
 }
 
 // Run prints every check and fails unless all hold.

@@ -44,8 +44,8 @@ type Options struct {
 	UserAgent string
 	Transport http.RoundTripper // nil: one that uses the proxy of the environment
 
-	// Lost is told why a stream was interrupted and when the next attempt to go on
-	// will be; nil is for nobody.
+	// Lost is called when a stream was interrupted, with the reason and when the next attempt to
+	// continue will be. It may be nil.
 	Lost func(err error, wait time.Duration)
 }
 
@@ -212,7 +212,7 @@ func (c *Client) unanswered(err error) error {
 	return fmt.Errorf("no answer from %s: %w", c.base, err)
 }
 
-// refusal reads the error that an answer tells of.
+// refusal reads the error in an answer.
 func refusal(response *http.Response) error {
 	const enough = 64 << 10
 	var body struct {

@@ -24,7 +24,7 @@ func (c *Client) change(ctx context.Context, request Request) (Page, error) {
 
 // Sweep is Changes that may be asked for again. It sends an idempotency key, so that
 // a page whose answer is lost, or that the server cannot serve just now, is asked for
-// again without being done twice. Options.Lost is told of it.
+// again without being done twice. Options.Lost is called with it.
 func (c *Client) Sweep(ctx context.Context, request Request) iter.Seq2[Page, error] {
 	header := http.Header{}
 	maps.Copy(header, request.Header)

@@ -1,7 +1,7 @@
 // Package console serves the web console: pages and scripts that are built from
 // web/ and embedded, and a policy that keeps them harmless. It has no data of its
 // own. What a page shows, its script asks of the HTTP API with the token of
-// whoever looks at it.
+// everybody who looks at it.
 package console
 
 import (

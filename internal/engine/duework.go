@@ -18,7 +18,7 @@ type DueWork[T any] struct {
 	UserOf func(T) string
 	// Do does what is due for one user.
 	Do func(ctx context.Context, due []T) error
-	// Failed is told why Do failed, or why Due did, which is about no user.
+	// Failed is called with why Do failed, or why Due did, which is about no user.
 	Failed func(user string, err error)
 	// Look says that something may have come due. Its buffer has one place.
 	Look chan struct{}

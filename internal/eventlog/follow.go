@@ -54,7 +54,7 @@ func (l *Log) Follow(ctx context.Context, user string, query store.EventQuery, f
 	return &Follower{log: l, user: user, query: query, left: query.Limit}, nil
 }
 
-// Mark is where Follow goes on: after an entry, or after all that was read so far.
+// Mark is where Follow continues: after an entry, or after all that was read so far.
 type Mark struct {
 	Next posthaste.Position
 	Left int // entries that may still be visited; Unbounded: any number

@@ -1,5 +1,5 @@
 // Package eventlog owns the log as people read it: a page of events, all of them one after the
-// other, those to come, or how many there were.
+// other, later ones, or how many there were.
 //
 // It relies on the store for finding the events; each read is one call, whose work is bounded.
 // Entries are visited, which is subject to the rules of store.Log.
@@ -14,7 +14,7 @@ import (
 	"posthaste/internal/store"
 )
 
-// Source is where events are read from, and what tells that there are more.
+// Source is where events are read from, and what signals that there are more.
 type Source interface {
 	store.Log
 	Watch(ctx context.Context, user string) (end posthaste.Position, grown <-chan struct{}, err error)

@@ -40,7 +40,7 @@ type Destination struct {
 // Place is a host or, with a path, a part of it.
 type Place struct {
 	Host, Path string
-	Rest       bool // what is not told apart: other hosts or, with a host, its other paths
+	Rest       bool // everything not listed by itself: other hosts or, with a host, its other paths
 }
 
 // Summary counts events.
@@ -87,7 +87,7 @@ func (s *Summary) Latency(share float64) time.Duration {
 	return 0
 }
 
-// maxPlaces bounds the hosts, and the paths, that are told apart over all hours.
+// maxPlaces bounds the hosts, and the paths, that are listed by themselves over all hours.
 const maxPlaces = 10_000
 
 // places sums by place.

@@ -1,6 +1,6 @@
 // Package flow holds the pure rules that decide whether one more attempt may start: which message
 // of a lane, under a flow-control key, and how many slots and how much memory a lane and a user may
-// use. Every backend calls them, also inside a transaction, so that one node and many obey the same
+// use. Every backend calls them, also inside a transaction, so that one node and many apply the same
 // rules.
 package flow
 

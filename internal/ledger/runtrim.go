@@ -77,7 +77,7 @@ func (tx *tx) forgetRun(at posthaste.Position, before time.Time) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for _, w := range waiters { // for runs that it invoked and that go on
+	for _, w := range waiters { // for runs that it invoked and that are active
 		tx.removeWaiter(w)
 	}
 	for _, kind := range []store.ItemKind{store.ItemRunEntry, store.ItemIdempotencyRecord, store.ItemRunEvent} {

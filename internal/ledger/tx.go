@@ -23,7 +23,7 @@ func (l *Ledger) update(ctx context.Context, now time.Time, user string, hint st
 	})
 }
 
-// readable returns a message, nil if it cannot be read: bulk changes go on without it.
+// readable returns a message, nil if it cannot be read: bulk changes continue without it.
 func (tx *tx) readable(id posthaste.MessageID) (*posthaste.Message, error) {
 	m, err := tx.Message(id)
 	if errors.Is(err, store.ErrUnreadable) {

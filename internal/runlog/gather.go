@@ -15,7 +15,7 @@ const maxErrors = 1000
 
 // gather reads the facts of a run, nil if its list has been removed.
 //
-// The run may go on meanwhile: waiters are read before the list, so that a wait that ends is
+// The run may proceed meanwhile: waiters are read before the list, so that a wait that ends is
 // found in one of them.
 func (l *Log) gather(ctx context.Context, run *posthaste.Run) (*Facts, error) {
 	f := &Facts{Run: run, Messages: map[posthaste.MessageID]store.Status{}, Now: l.now()}

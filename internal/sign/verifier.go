@@ -140,7 +140,7 @@ func (c *receivedClaims) checkURL(url string) Check {
 	case url == c.Subject:
 		return Check{Name: "sub"}
 	case url == withoutScheme(c.Subject):
-		return Check{Name: "sub", Unknown: fmt.Sprintf("claim sub is %.200q, and the request does not tell http from https", c.Subject)}
+		return Check{Name: "sub", Unknown: fmt.Sprintf("claim sub is %.200q, and the request does not say whether it came by http or https", c.Subject)}
 	default:
 		return newCheck("sub", posthaste.Invalidf("claim sub is %.200q, expected %.200q", c.Subject, url))
 	}

@@ -21,7 +21,7 @@ type Count struct {
 
 // Series is what events are counted by beside their state: values of their message.
 //
-// A user may have only so many series in an hour, see MaxSeries. What is beyond is counted without
+// The number of series of a user in an hour is limited, see MaxSeries. Others are counted without
 // the path or, if those are too many, without any value.
 type Series struct {
 	Rest   bool // without any value

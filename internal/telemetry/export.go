@@ -22,7 +22,7 @@ import (
 	"posthaste"
 )
 
-// An Exporter sends what a server tells of itself to the collectors that the standard variables of
+// An Exporter sends what a server reports to the collectors that the standard variables of
 // the environment name
 // (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/).
 type Exporter struct {

@@ -13,7 +13,7 @@ import (
 	"posthaste"
 )
 
-// step is what a span tells of the step of a workflow run that a message is about.
+// step is what a span shows of the step of a workflow run that a message is about.
 type step struct {
 	Name   string `json:"stepName"`
 	ID     int    `json:"stepId"`
@@ -82,8 +82,8 @@ func shortened(text string) string {
 	return strings.ToValidUTF8(text, "")
 }
 
-// runAttributes are what a message tells of its run and of the step that it is about. The
-// URL of the workflow is that of the user's own endpoint: it is told without user name,
+// runAttributes describe a message's run and the step that it is about. The
+// URL of the workflow is that of the user's own endpoint: it is shown without user name,
 // password and query.
 func runAttributes(m *posthaste.Message) []attribute.KeyValue {
 	all := []attribute.KeyValue{

@@ -1,7 +1,7 @@
 // Package telemetry turns what happens in the server into log lines, metrics and
 // traces.
 //
-// It is told of events and decides nothing. Two rules hold for every line, every
+// It receives events and decides nothing. Two rules hold for every line, every
 // metric and every span: labels come from closed sets, so that no client can grow their
 // number (but for the names of as many queues as a setting says), and neither tokens, bodies, header values nor more of a destination
 // than its host appear, for a path or a query may itself be a secret.
@@ -18,7 +18,7 @@ import (
 	"posthaste/internal/engine"
 )
 
-// Observer writes lines and counts what the engine and the store tell it. It is
+// Observer writes lines and counts what the engine and the store report. It is
 // safe for concurrent use. Make one with NewObserver.
 type Observer struct {
 	logger  *slog.Logger

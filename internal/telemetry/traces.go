@@ -17,8 +17,8 @@ import (
 // NewTraces.
 //
 // The ids of spans follow from the id of their message and the number of the attempt,
-// so that whoever needs the context of a span can tell it without asking, after a crash
-// and on another node too: the attempt that is sent out, the callback that tells of it,
+// so that any code that needs the context of a span can derive it without asking, after a crash
+// and on another node too: the attempt that is sent out, the callback that reports it,
 // the attempt that repeats it.
 type Traces struct {
 	provider *sdk.TracerProvider
@@ -125,7 +125,7 @@ func attemptName(m *posthaste.Message) string {
 	}
 }
 
-// attributes are what a message tells of each of its spans: as in log lines, no more
+// attributes are what each span of a message shows of it: as in log lines, no more
 // of the destination than its host.
 func attributes(m *posthaste.Message) []attribute.KeyValue {
 	host, _ := posthaste.HostAndPath(m.URL)

@@ -1,7 +1,7 @@
 // Package openapitest compares what goes over the wire with the description of the
 // API: whatever a server answers has to be described, and whatever it takes.
 //
-// Descriptions leave room for members to come; the comparison does not: an answer with
+// Descriptions allow later members; the comparison does not: an answer with
 // a member that is not described is a fault of the description.
 package openapitest
 

@@ -55,7 +55,7 @@ func mayHoldStore(fs vfs.FS, dir string) error {
 	}
 	found, err := pebble.Peek(dir, fs)
 	if err != nil || found.Exists {
-		return nil // what is wrong is for the check to tell
+		return nil // the check reports what is wrong
 	}
 	if _, err := fs.Stat(fs.PathJoin(dir, GuardFile)); errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%s is neither a data directory nor a backup: there is no database in it", dir)
@@ -78,7 +78,7 @@ func checkLocked(dir string, options Options, lock *pebble.Lock) (report Report,
 		Lock:          lock,
 		ReadOnly:      true,
 		Logger:        pebbleLogger{options.Logger, func(string) {}},
-		EventListener: &pebble.EventListener{DataCorruption: func(pebble.DataCorruptionInfo) {}}, // it is an error of whoever reads
+		EventListener: &pebble.EventListener{DataCorruption: func(pebble.DataCorruptionInfo) {}}, // the reader gets the error
 	}
 	db, err := pebble.Open(dir, &settings)
 	if err != nil {
@@ -91,7 +91,7 @@ func checkLocked(dir string, options Options, lock *pebble.Lock) (report Report,
 	if err := c.tables(options.FS, dir, &settings); err != nil {
 		return report, err
 	}
-	if len(report.Problems) == 0 { // else it would be told again and again
+	if len(report.Problems) == 0 { // else it would be reported again and again
 		c.records()
 	}
 	return report, nil

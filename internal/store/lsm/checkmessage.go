@@ -69,7 +69,7 @@ func (c *checker) waiting(key, value []byte) error {
 	case m.status.state.Terminal():
 		return fmt.Errorf("message %s waits and is %s", m.ID, m.status.state)
 	case m.status.order != place.Order || m.status.Waiting != w:
-		return fmt.Errorf("message %s waits at another place than its status tells", m.ID)
+		return fmt.Errorf("message %s waits at another place than its status says", m.ID)
 	}
 	return nil
 }

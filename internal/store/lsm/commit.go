@@ -15,7 +15,7 @@ import (
 )
 
 // commit is what becomes durable together: the writes of some operations, the
-// events they added to the log, and what is to happen once the disk has them.
+// events they added to the log, and what happens once the disk has them.
 type commit struct {
 	*overlay
 	db      *pebble.DB
@@ -93,7 +93,7 @@ func (c *commit) run(o *op) {
 	c.ops = append(c.ops, o)
 }
 
-// after registers what is to happen when the commit is durable.
+// after registers a function to call when the commit is durable.
 func (c *commit) after(effect func()) { c.effects = append(c.effects, effect) }
 
 // set and delete write to the batch. They cannot fail: a batch grows in memory

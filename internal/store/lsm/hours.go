@@ -95,7 +95,7 @@ func (w *hoursWriter) hour(r pebble.Reader, user string, begins int64) (*hour, e
 	return h, nil
 }
 
-// drop is told that the log of a day is deleted in the commit.
+// drop is called when a commit deletes the log of a day.
 func (w *hoursWriter) drop(user string, d day) {
 	w.dropped[dayOfUser{user, d}] = true
 	delete(w.hours, user)

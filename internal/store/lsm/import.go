@@ -103,5 +103,5 @@ func (tx *transaction) importRecord(item store.Item) error {
 	return nil
 }
 
-// raise sees to it that no event to come has a position that was given before.
+// raise ensures that no later event has a position that was given before.
 func (tx *transaction) raise(p posthaste.Position) { tx.c.last = max(tx.c.last, p) }

@@ -83,7 +83,7 @@ func readSetting[T any](s *Store, kind store.ItemKind, user, name string, decode
 	return setting, nil
 }
 
-// noQueue is what a lane obeys whose queue is not stored.
+// noQueue limits a lane whose queue is not stored.
 func noQueue(name string) *posthaste.Queue {
 	return &posthaste.Queue{Name: name, Parallelism: posthaste.DefaultParallelism}
 }

@@ -118,7 +118,7 @@ func (s *Store) DropDays(ctx context.Context, user string, before time.Time) (dr
 }
 
 // needed returns the messages of a user from before a day that have not ended, have
-// events in that day or later, or began a run that goes on, each once and ascending.
+// events in that day or later, or began a run that is active, each once and ascending.
 // None can join them meanwhile: a message has its events while it is alive, or while
 // its run is.
 func (s *Store) needed(user string, end day) (map[day][]posthaste.MessageID, error) {
@@ -165,7 +165,7 @@ func (s *Store) needed(user string, end day) (map[day][]posthaste.MessageID, err
 	return needed, nil
 }
 
-// beginnings adds the first messages of the runs from before a day that go on: what
+// beginnings adds the first messages of the active runs from before a day: what
 // becomes of a run is logged as an event of that message.
 func (s *Store) beginnings(user string, end day, add func(posthaste.MessageID)) error {
 	query := store.FindQuery{

@@ -15,7 +15,7 @@ import (
 	"posthaste/internal/store/record"
 )
 
-// status is where a message stands. While it lives, order and its id are its
+// status is a message's place and state. While it is live, order and its id are its
 // place in its lane.
 type status struct {
 	state posthaste.State // CREATED or RETRY while it waits or is claimed

@@ -68,7 +68,7 @@ const DefaultCacheSize = 32 << 20
 // DefaultMemory is what messages get unless Options say otherwise: 64 MiB.
 const DefaultMemory = 64 << 20
 
-// Observer is told of every commit.
+// Observer sees every commit.
 type Observer interface {
 	// Committed reports the operations that shared a commit, how long applying
 	// it took, and how long its sync.
@@ -171,7 +171,7 @@ func (o Options) withDefaults() Options {
 }
 
 // fail stops the process: an error of the disk leaves it open what the disk has, and
-// to write or sync once more would not tell.
+// to write or sync once more would not show it.
 func (o Options) fail(err error) {
 	o.Fatal(fmt.Sprintf("the disk failed, and what it has is known only after a new start: %v", err))
 }
@@ -347,7 +347,7 @@ func (s *Store) Close() error {
 }
 
 // reading lets the caller read the database until it calls done with its error, which
-// returns when what was there is durable, or changes the error: nobody is told of what a
+// returns when what was there is durable, or changes the error: nobody learns what a
 // crash could take back.
 func (s *Store) reading() (done func(*error), err error) {
 	if err := s.writer.stall.Err(); err != nil {

@@ -54,7 +54,7 @@ type transaction struct {
 	places   []placed
 	placeOf  map[posthaste.MessageID]int                // in places
 	messages map[posthaste.MessageID]*posthaste.Message // that were read from disk
-	windows  map[string]flow.Window                     // of flow-control keys, as Get has told them
+	windows  map[string]flow.Window                     // of flow-control keys, as Get has returned them
 	scratch  []byte
 	err      error // that a write ran into
 }
@@ -318,7 +318,7 @@ func (tx *transaction) writeRecords() {
 	}
 }
 
-// writeSettings tells the scheduler of queues and flow-control keys once they are durable. A window
+// writeSettings hands the scheduler the settings of queues and flow-control keys once they are durable. A window
 // that was replaced counts at once if it is in memory: see scheduler.ResetWindow.
 func (tx *transaction) writeSettings() {
 	scheduler, user := tx.store.scheduler, tx.user

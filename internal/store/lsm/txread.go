@@ -175,7 +175,7 @@ func (tx *transaction) Message(id posthaste.MessageID) (*posthaste.Message, erro
 	return m, nil
 }
 
-// told returns what the readers of a message are told of an error.
+// told returns the error that readers of a message get.
 func (s *Store) told(user string, id posthaste.MessageID, err error) error {
 	if s.passedOver(user, id, err) {
 		return fmt.Errorf("%w: %w", store.ErrUnreadable, err)

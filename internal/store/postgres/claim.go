@@ -197,7 +197,7 @@ func (c *claiming) run(tx *tx) error {
 	return nil
 }
 
-// stampKeys tells the flow-control keys the time that the attempts' events will have.
+// stampKeys gives the flow-control keys the time that the attempts' events will have.
 func (c *claiming) stampKeys() {
 	for _, lane := range c.lanes {
 		for _, key := range lane.keys {

@@ -13,7 +13,7 @@ import (
 )
 
 // knownSeries remembers which series of the users' present hours this node has counted, which
-// bounds how many there are. After a restart it begins anew: store.MaxSeries is of an hour and node.
+// bounds how many there are. After a restart it begins at zero: store.MaxSeries is per hour and node.
 type knownSeries struct {
 	mu    sync.Mutex
 	hours map[string]*hourOfUser

@@ -50,7 +50,7 @@ type laneChange struct {
 	served int64 // the lease that it was served with last; 0: none
 }
 
-// count counts a message as so many claimed ones and so many that wait for a retry.
+// count adds to the claimed messages and to those that wait for a retry.
 func (t *userTx) count(l *liveMessage, claimed, retrying int32) {
 	change := t.laneChanges[l.lane]
 	change.inFlight += claimed

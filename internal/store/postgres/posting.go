@@ -260,7 +260,7 @@ func int64s[T ~int64 | ~uint64](numbers []T) (all []int64) {
 
 const (
 	fewTerms    = 32  // that are looked up for each event
-	askedAtOnce = 256 // events that are read to tell
+	askedAtOnce = 256 // events that are read to see whether they pass
 )
 
 // passing returns positions whose events meet a condition; where it read the events, those

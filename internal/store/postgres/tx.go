@@ -132,7 +132,7 @@ func (s *scopedTx) Delete(kind store.ItemKind, key []byte, was store.Found) {
 	s.deleteRecord(of)
 	switch kind {
 	case store.ItemQueue:
-		s.reopened[queueLane(s.user, of.key)] = true // what is left obeys no queue any more
+		s.reopened[queueLane(s.user, of.key)] = true // what is left is in no queue any more
 	case store.ItemFlowKey:
 		s.wakeBlockedOn(s.user, of.key)
 	}
@@ -225,7 +225,7 @@ func (s *scopedTx) inLane(m *posthaste.Message) *liveMessage {
 	return l
 }
 
-// CheckSpace implements store.Tx: the database minds its own disk.
+// CheckSpace implements store.Tx: the database watches its own disk.
 func (s *scopedTx) CheckSpace() error { return nil }
 
 // asPlace returns the place of a message.

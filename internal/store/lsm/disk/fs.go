@@ -17,7 +17,7 @@ import (
 // which manifests were synced and when the disk has failed. Until the store has been
 // found whole it removes nothing: what the engine takes for leftovers of a crash may be
 // all there is to repair a damaged store from. It also knows which file was read last,
-// which the engine's errors do not always tell.
+// which the engine's errors do not always name.
 type FS struct {
 	vfs.FS
 	guard *guard
@@ -79,7 +79,7 @@ func (fs *FS) Close() error { return fs.guard.close() }
 // the background: flushing and compacting.
 const retryPause = time.Second
 
-// BackgroundFailed is told that work in the background failed, most often because the
+// BackgroundFailed is called when work in the background failed, most often because the
 // disk is full. The engine will try again, at once and without end; before the store is
 // open, somebody would wait for that, so the process stops.
 func (fs *FS) BackgroundFailed(err error) {
@@ -172,7 +172,7 @@ func (fs *FS) isHere(name string) bool {
 	return fs.PathDir(name) == fs.PathDir(fs.guard.path())
 }
 
-// Remove removes a file, later if need be.
+// Remove removes a file, later if necessary.
 func (fs *FS) Remove(name string) error {
 	fs.mu.Lock()
 	if !fs.trusted {

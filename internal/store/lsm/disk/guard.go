@@ -37,7 +37,7 @@ type guard struct {
 	fs     vfs.FS
 	dir    string
 	logger *slog.Logger
-	failed func(error) // told when the disk has failed; does not return
+	failed func(error) // called when the disk has failed; does not return
 
 	syncing sync.Mutex // held while the file is synced without mu, and taken before it
 

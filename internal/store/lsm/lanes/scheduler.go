@@ -52,7 +52,7 @@ type Scheduler struct {
 // lines are lists of *lane by user.
 type lines map[string]*list.List
 
-// of returns the line of a user, and makes it if need be.
+// of returns the line of a user, and makes it if necessary.
 func (l lines) of(user string) *list.List {
 	if l[user] == nil {
 		l[user] = list.New()
@@ -161,7 +161,7 @@ func (s *Scheduler) Move(id ID, from Spot, again *Item) {
 	s.signal()
 }
 
-// lane returns the lane of that id, and makes it if need be.
+// lane returns the lane of that id, and makes it if necessary.
 func (s *Scheduler) lane(id ID) *lane {
 	l := s.lanes[id]
 	if l == nil {
@@ -226,7 +226,7 @@ func (s *Scheduler) signal() {
 	}
 }
 
-// ChangeQueue lets a lane obey a queue's new settings.
+// ChangeQueue applies a queue's new settings to its lane.
 func (s *Scheduler) ChangeQueue(user string, q *posthaste.Queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,7 +241,7 @@ func (s *Scheduler) ChangeQueue(user string, q *posthaste.Queue) {
 	s.signal()
 }
 
-// ChangeFlowKey lets lanes obey a key's new settings. Its window is taken over
+// ChangeFlowKey applies a key's new settings to its lanes. Its window is taken over
 // only if reset says so: the one in memory may have gone on.
 func (s *Scheduler) ChangeFlowKey(user string, key posthaste.FlowKey, reset bool) {
 	s.mu.Lock()
@@ -263,7 +263,7 @@ func (s *Scheduler) ChangeFlowKey(user string, key posthaste.FlowKey, reset bool
 }
 
 // ResetWindow replaces a key's window, and reports whether it is in memory. That is done
-// before it is durable: whoever writes the key meanwhile, or counts an attempt under it,
+// before it is durable: a transaction that writes the key meanwhile, or counts an attempt under it,
 // would take the old window for the present one and undo the reset.
 func (s *Scheduler) ResetWindow(user, key string, window flow.Window) bool {
 	s.mu.Lock()

@@ -65,7 +65,7 @@ func (s *Scheduler) Recount(changes []Change) {
 	}
 }
 
-// Counted adds what was stored before the first change. Stats tells lengths from then on.
+// Counted adds what was stored before the first change. Stats has lengths from then on.
 func (s *Scheduler) Counted(stored map[ID]Length) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +131,7 @@ func (s *Scheduler) head(l *lane) store.LaneHead {
 	return head
 }
 
-// headOfKey tells what the flow-control key of a lane's next message holds it by.
+// headOfKey returns why the flow-control key of a lane's next message holds it back, if it does.
 func (s *Scheduler) headOfKey(head *store.LaneHead, l *lane, id flowID) {
 	limit := s.limiters[id]
 	if limit == nil {

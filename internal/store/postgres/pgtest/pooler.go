@@ -50,7 +50,7 @@ func (c *Cluster) Pooler(t testing.TB, database string) (url string) {
 	}
 	log, err := os.OpenFile(settings+".log", os.O_CREATE|os.O_WRONLY, 0o666)
 	if err == nil {
-		err = errors.Join(log.Chmod(0o666), log.Close()) // whoever the pooler runs as
+		err = errors.Join(log.Chmod(0o666), log.Close()) // whatever user the pooler runs as
 	}
 	if err != nil {
 		t.Fatal(err)
