@@ -1,7 +1,7 @@
 // Cron expressions in words. When they tick is asked of the server, whose rules they are;
 // words of an expression that it does not accept are never shown.
 //
-// A field is told by the values it has, not by how it is written: what is said of a step
+// A field is described by its values, not by how it is written: what is said of a step
 // then cannot differ from what it does.
 
 const months = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];

@@ -1,10 +1,10 @@
-// What an answer tells about an exception: what it says, and where it was thrown.
+// What an answer says about an exception: its message, and where it was thrown.
 
 import { messageOf } from "./saying";
 
 export interface Failure {
   says: string; // "" if it says nothing
-  stack: string; // with line breaks, "" if it tells none
+  stack: string; // with line breaks, "" if it has none
 }
 
 export function failureOf(body: string): Failure {

@@ -20,7 +20,7 @@ export class Feed<T> {
   rows: T[] = [];
   busy = false;
   ended = false; // there are no more
-  resting = false; // many pages had nothing, and it waits to be told to read on
+  resting = false; // many pages had nothing, and it waits until somebody asks for more
   error = "";
 
   private cursor: string | undefined;
@@ -122,7 +122,7 @@ export function useFeed<T>(key: string, fetch: Fetch<T>): Feed<T> {
   return list;
 }
 
-// useAsked asks once for each key, and again when told to. What another key had is shown until
+// useAsked asks once for each key, and again on request. What another key had is shown until
 // there is an answer, if keep says so.
 export function useAsked<T>(key: string, ask: (signal: AbortSignal) => Promise<T>, keep = false): Asked<T> {
   const [, redraw] = useReducer((n: number) => n + 1, 0);
@@ -154,7 +154,7 @@ export function useAsked<T>(key: string, ask: (signal: AbortSignal) => Promise<T
   return { data: state.current.data, error: state.current.error, again: run };
 }
 
-// useRepeated asks again while something goes on and the page is looked at: each time a
+// useRepeated asks again while something is in progress and the page is looked at: each time a
 // pause after the last answer, so that a slow one is not cut off by the next question.
 export function useRepeated(again: () => Promise<void>, pause: number, going = true): void {
   const latest = useRef(again);

@@ -12,7 +12,7 @@ export interface Follower<T> {
 const pause = 2000; // ms before a lost connection is made again
 
 // follow reads entries as they are written until the signal aborts it. After a lost
-// connection it goes on where it was: no entry is missed and none comes twice. What the
+// connection it continues where it was: no entry is missed and none comes twice. What the
 // server refuses for good is asked once.
 export async function follow<T>(path: string, query: Query, to: Follower<T>, signal: AbortSignal): Promise<void> {
   let last = "";

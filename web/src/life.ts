@@ -56,7 +56,7 @@ async function readOn(messageId: string, known: LogEntry[], signal: AbortSignal)
   return { changes, more: cursor !== undefined };
 }
 
-// isCut tells of a body in a change whether there may be more of it.
+// isCut reports whether a body in a change may have been cut.
 export function isCut(base64: string | undefined): boolean {
   return (base64 ?? "").length >= (shown / 3) * 4;
 }

@@ -16,7 +16,7 @@ export function ignoreStrayClicks(): void {
 }
 
 // keepFocus gives the focus, when what had it is gone, to what is there in its place: the
-// message that is open, or else the heading of the view. From there Tab goes on.
+// message that is open, or else the heading of the view. From there Tab continues.
 export function keepFocus(app: HTMLElement): void {
   let above: Element[] = []; // what had the focus, and what that was in
   document.addEventListener("focusin", (event) => {

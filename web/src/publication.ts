@@ -68,7 +68,7 @@ function callbackHeadersOf(family: string, headers: Headers | undefined): [strin
 }
 
 // publicationOf returns the request. A message of a URL group goes to its own endpoint
-// alone, and a schedule is not told.
+// alone, and the schedule of a message is left out.
 export function publicationOf(entry: LogEntry): Publication {
   const headers: [string, string][] = [["Upstash-Method", entry.method], ["Upstash-Retries", String(entry.maxRetries)]];
   const set = (name: string, value: string | undefined) => value !== undefined && value !== "" && headers.push([name, value]);

@@ -91,7 +91,7 @@ export interface Identity {
   readOnly: boolean;
 }
 
-// identity tells whose token it is, as the token itself says.
+// identity returns whose token it is, as the token itself says.
 export function identity(): Identity {
   try {
     const read = JSON.parse(atob(token()));

@@ -3,7 +3,7 @@
 
 export interface Check {
   name: string;
-  good: boolean | null; // null: cannot be told
+  good: boolean | null; // null: cannot be checked
   says: string;
 }
 
@@ -106,7 +106,7 @@ function bytesOf(base64url: string): Uint8Array<ArrayBuffer> | null {
 }
 
 // readRequest takes a request apart as it was captured: its first line, its headers, an
-// empty line, its body. Its URL begins with // if no proxy tells its scheme. It is null if
+// empty line, its body. Its URL begins with // if no proxy sends its scheme. It is null if
 // the text is none.
 export function readRequest(text: string): { token: string; url: string; body: string } | null {
   const [head, ...rest] = text.split(/\r?\n\r?\n/);

@@ -138,7 +138,7 @@ interface Answer {
   messageId?: string;
 }
 
-// sweep changes what is selected and tells of each step. It stops between two requests
+// sweep changes what is selected and reports each step. It stops between two requests
 // when the signal says so.
 export async function sweep(deed: Deed, selection: Selection, headers: Record<string, string>,
   progress: (results: Result[], deleted: number) => void, signal: AbortSignal): Promise<void> {

@@ -17,7 +17,7 @@ export interface Timing {
 
 const ends = new Set(["STEP_SUCCESS", "STEP_FAILED", "STEP_CANCELED"]);
 
-// timings returns the times of each step. One whose beginning no change tells, because
+// timings returns the times of each step. One whose beginning no change shows, because
 // the workflow went on to it by itself, began when the group before it ended.
 export function timings(run: Run, events: RunEvent[], now = Date.now()): Map<Step, Timing> {
   const changes = groupBy(events.filter((event) => event.stepInfo !== undefined), (event) => key(event.stepInfo!));
@@ -51,7 +51,7 @@ function wokeAt(step: Step, events: RunEvent[]): number | undefined {
   return Math.min(due, after?.time ?? due);
 }
 
-// key tells steps of a run apart: by their number, which the first has not, nor one that
+// key identifies a step of a run: by its number, which the first has not, nor one that
 // is being looked for.
 function key(step: Step): string {
   return step.stepId === undefined ? "name " + (step.stepName ?? "") : String(step.stepId);

@@ -71,7 +71,7 @@ export function whyKey(key: FlowKey): string[] {
   return reasons;
 }
 
-// whyDestination tells when a host has only failed lately.
+// whyDestination says so when a host has only failed lately.
 function whyDestination(entries: LogEntry[], name: string): string[] {
   const failed = entries.filter((entry) => entry.state === "ERROR");
   if (failed.length < 2 || entries.some((entry) => entry.state === "DELIVERED")) {

@@ -84,7 +84,7 @@ export function Bars({ series, most }: { series: Series[]; most: number }) {
   );
 }
 
-// Band draws the room between two lines; a value that is missing is a gap.
+// Band fills the area between two lines; a value that is missing is a gap.
 export function Band({ low, high, most, tone }: { low: (number | undefined)[]; high: (number | undefined)[]; most: number; tone: string }) {
   return (
     <g class={"band fill-" + tone}>

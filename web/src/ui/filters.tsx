@@ -124,7 +124,7 @@ function Range({ params }: { params: URLSearchParams }) {
   );
 }
 
-// stayInside opens the choice of times to the left where there is no room on the right.
+// stayInside opens the choice of times to the left where there is no space on the right.
 function stayInside(details: HTMLElement): void {
   const popover = details.querySelector(".popover")!;
   popover.classList.remove("leftward");

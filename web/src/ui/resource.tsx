@@ -56,7 +56,7 @@ export function Resources<T>({ title, path, columns, one, about, row, nameOf, fo
   );
 }
 
-// Row is a row of the table, and a card where there is little room: each cell knows its column.
+// Row is a row of the table, and a card on a narrow screen: each cell knows its column.
 function Row({ columns, cells }: { columns: string[]; cells: ComponentChildren[] }) {
   return (
     <tr>{cells.map((cell, i) => <td key={i} data-column={columns[i]} class={i === cells.length - 1 ? "buttons" : undefined}>{cell}</td>)}</tr>

@@ -11,7 +11,7 @@ export interface Column<T> {
   name: string;
   width: string; // a track of a CSS grid
   cell: (row: T) => ComponentChildren;
-  wide?: boolean; // left out where there is little room
+  wide?: boolean; // left out on narrow screens
   widest?: boolean; // left out where there is not much
 }
 
@@ -86,7 +86,7 @@ export function Table<T>(props: Props<T>) {
   );
 }
 
-// useView tells which part of the rows can be seen.
+// useView returns which part of the rows can be seen.
 function useView(box: RefObject<HTMLDivElement | null>, onTop: ((atTop: boolean) => void) | undefined) {
   const [view, setView] = useState({ top: 0, height: 600 });
   const measure = useCallback(() => {

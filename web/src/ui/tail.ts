@@ -16,7 +16,7 @@ export interface Tail {
   refusal: string; // why nothing can be followed, "" if it can
   held: number; // things that wait
   release: () => void;
-  atTop: (is: boolean) => void; // to be told by the list
+  atTop: (is: boolean) => void; // called by the list
 }
 
 const heldMost = 10_000; // things that wait to be shown

@@ -7,7 +7,7 @@ import { bytes, clock, fromBase64, iso, readable, readableText, shortURL, unfold
 import type { Override } from "../sweep";
 import type { Headers } from "../types";
 
-// tones are the colours of states; a state is never told by its colour alone.
+// tones are the colours of states; a state is never shown by its colour alone.
 const tones: Record<string, string> = {
   CREATED: "grey", ACTIVE: "blue", RETRY: "amber", ERROR: "orange", DELIVERED: "green", FAILED: "red",
   CANCEL_REQUESTED: "violet", CANCELLED: "violet",
@@ -37,7 +37,7 @@ export function Time({ at }: { at: number }) {
   return <time dateTime={iso(at)} title={iso(at)}>{clock(at)}</time>;
 }
 
-// Address shows a URL. Where there is little room, its host gives way before its path.
+// Address shows a URL. On a narrow screen its host is cut before its path.
 export function Address({ of }: { of: string }) {
   const text = shortURL(of);
   const slash = text.indexOf("/");

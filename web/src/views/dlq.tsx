@@ -224,7 +224,7 @@ interface DeedsProps {
   whole: boolean; // all that match the filters can be selected at once
 }
 
-// Deeds tells what is selected and does something to it.
+// Deeds shows what is selected and does something to it.
 function Deeds({ kind, filters: chosen, selection: { all, ids, toggleAll }, rows, onChange, whole }: DeedsProps) {
   const [doing, setDoing] = useState<Deed | null>(null);
   const some = all || ids.size > 0;

@@ -1,4 +1,4 @@
-// The log: every change of every message, by any filters, as it was or as it goes on.
+// The log: every change of every message, by any filters, as it was or as it grows.
 
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 

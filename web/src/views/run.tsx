@@ -45,7 +45,7 @@ async function entryOf(run: Run, signal: AbortSignal): Promise<string | undefine
   return page.messages[0]?.dlqId;
 }
 
-const pause = 1000; // ms between two readings of a run that goes on
+const pause = 1000; // ms between two readings of an active run
 
 export function RunView({ id }: { id: string }) {
   const { params } = usePlace();
@@ -197,7 +197,7 @@ interface ChangesProps {
   onClose: () => void;
 }
 
-// Changes starts a run anew with another payload or other settings. The API restarts a run with
+// Changes restarts a run with another payload or other settings. The API restarts a run with
 // its own payload only: with another one it is a new run.
 function Changes({ run, show, onClose }: ChangesProps) {
   const before = run.steps[0]?.steps[0]?.out ?? "";
@@ -218,7 +218,7 @@ function Changes({ run, show, onClose }: ChangesProps) {
   );
 }
 
-// FailureDeed repeats the failure function of a run, or cancels it while it goes on.
+// FailureDeed repeats the failure function of a run, or cancels it while it is in progress.
 function FailureDeed({ run, change }: { run: Run; change: Change }) {
   const path = "/v2/workflows/dlq/callback/" + run.dlqId;
   return run.failureFunction?.state === "CALLBACK_INPROGRESS"

@@ -53,7 +53,7 @@ function newRow(run: Run): Row {
   };
 }
 
-// reason tells why a step failed: what the workflow's own error says, if it says any.
+// reason returns why a step failed: what the workflow's own error says, if it says any.
 export function reason(step: Step): string {
   const last = step.errors?.at(-1);
   const name = step.stepName ? step.stepName + ": " : "";

@@ -138,7 +138,7 @@ function Data({ server, usage }: { server: Server; usage: Usage }) {
   );
 }
 
-// size tells an estimate, which leaves out what was written last.
+// size shows an estimate, which leaves out what was written last.
 function size({ entries, bytes: estimate }: Kept): string {
   return estimate === 0 && entries > 0 ? "small" : bytes(estimate);
 }

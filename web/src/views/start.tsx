@@ -90,7 +90,7 @@ function Block({ title, code }: { title: string; code: string }) {
 
 const pause = 700; // ms between two looks
 
-// Arrival shows the newest message since the page was opened, whoever published it.
+// Arrival shows the newest message since the page was opened, from any publisher.
 function Arrival() {
   const before = useRef<string>(undefined); // the newest message when the page was opened
   const { data, again } = useAsked("arrival", async (signal): Promise<{ row?: MessageRow }> => {

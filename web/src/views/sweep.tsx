@@ -71,7 +71,7 @@ function isUnchanged({ results, deleted, unsure }: Progress): boolean {
   return deleted === 0 && !unsure && results.every((result) => result.error !== undefined && result.unsure !== true);
 }
 
-// useSweep returns a sweep that begins when it is told to.
+// useSweep returns a sweep that begins on request.
 function useSweep(deed: Deed, selection: Selection) {
   const [progress, setProgress] = useState(asking);
   const stopping = useRef(new AbortController());
@@ -101,7 +101,7 @@ interface AskingProps {
   onHeaders: (headers: Record<string, string>) => void;
 }
 
-// Asking tells what would be changed, and takes settings for it.
+// Asking shows what would be changed, and takes settings for it.
 function Asking({ deed, found, match, headers, onHeaders }: AskingProps) {
   const [given] = useState(Object.keys(headers).length > 0); // before, and refused
   return (
@@ -155,7 +155,7 @@ interface DoingProps {
   progress: Progress;
 }
 
-// Doing tells what has been changed so far.
+// Doing shows what has been changed so far.
 function Doing({ deed, found, progress }: DoingProps) {
   const { state, results, deleted, fault } = progress;
   const failed = results.filter((result) => result.error !== undefined);

@@ -66,5 +66,5 @@ function StepRow({ step, index, time, start, whole, selected }: RowProps) {
   );
 }
 
-// marks tell the states that colours tell, by their shape.
+// marks show by their shape the states that colours show.
 const marks: Record<string, string> = { green: "✓", red: "✕", amber: "↻", blue: "▸", violet: "⊘", grey: "○" };
