@@ -69,10 +69,8 @@ type postingOf struct {
 // Add adds an event at its position, which is above all of its user's, and returns how many bytes
 // it takes in its block.
 func (w *LogWriter) Add(m *posthaste.Message, e *posthaste.Event) (size int) {
-	if w.open == nil {
-		w.open, w.growing, w.counted = map[string]int{}, map[postingOf]int{}, map[countOf]int{}
-	}
-	today := posthaste.FirstPosition(e.Position.Time().UTC().Truncate(24 * time.Hour))
+	w.begin()
+	today := dayOf(e.Position)
 	w.stored = record.AppendEvent(w.stored[:0], e)
 	size = w.block(m.User, e.Position, today).add(e, w.stored)
 	for _, t := range w.terms.Of(m, e) {
@@ -80,6 +78,18 @@ func (w *LogWriter) Add(m *posthaste.Message, e *posthaste.Event) (size int) {
 	}
 	w.count(m, e)
 	return size
+}
+
+// begin makes the zero value ready.
+func (w *LogWriter) begin() {
+	if w.open == nil {
+		w.open, w.growing, w.counted = map[string]int{}, map[postingOf]int{}, map[countOf]int{}
+	}
+}
+
+// dayOf returns the first position of a position's day.
+func dayOf(at posthaste.Position) posthaste.Position {
+	return posthaste.FirstPosition(at.Time().UTC().Truncate(24 * time.Hour))
 }
 
 // Reset drops what was collected. It keeps the memory, except that of blocks and postings.

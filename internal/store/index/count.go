@@ -41,11 +41,16 @@ func (w *LogWriter) count(m *posthaste.Message, e *posthaste.Event) {
 	w.series = appendSeries(w.series[:0], m)
 	i, found := w.counted[countOf{m.User, hour, string(w.series)}]
 	if !found {
-		i = len(w.Counts)
-		w.Counts = append(w.Counts, Counts{m.User, hour, string(w.series), nil})
-		w.counted[countOf{m.User, hour, w.Counts[i].Series}] = i
+		i = w.newCounts(countOf{m.User, hour, string(w.series)})
 	}
 	w.Counts[i].Of = AddStates(w.Counts[i].Of, StateCount{whatOf(e), 1})
+}
+
+// newCounts adds counts without numbers, and returns their index.
+func (w *LogWriter) newCounts(of countOf) int {
+	w.counted[of] = len(w.Counts)
+	w.Counts = append(w.Counts, Counts{of.user, of.hour, of.series, nil})
+	return len(w.Counts) - 1
 }
 
 func whatOf(e *posthaste.Event) uint16 {

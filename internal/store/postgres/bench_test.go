@@ -91,9 +91,9 @@ func BenchmarkAlone(b *testing.B) {
 }
 
 // live takes a message through its life.
-func live(b *testing.B, s *ruled) {
+func live(b testing.TB, s *ruled) {
 	b.Helper()
-	if err := acceptOne(b.Context(), s, newMessage(s.Now())); err != nil {
+	if err := acceptOne(b.Context(), s, plainMessage(s)); err != nil {
 		b.Fatal(err)
 	}
 	claims, _, err := s.Claim(b.Context(), s.Now(), 100)

@@ -64,6 +64,9 @@ func fillAll(t *testing.T, s *ruled) {
 	if err := acceptOne(t.Context(), s, limited); err != nil { // which waits
 		t.Fatal(err)
 	}
+	if err := s.CompleteIndex(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestCheckFindsNothingWrong(t *testing.T) {

@@ -98,6 +98,10 @@ func (c *checker) day(begins time.Time) error {
 	if err != nil {
 		return err
 	}
+	left, err := d.left()
+	if err != nil {
+		return err
+	}
 	if err := d.blocks(); err != nil {
 		return err
 	}
@@ -109,7 +113,11 @@ func (c *checker) day(begins time.Time) error {
 		return err
 	}
 	counts := map[string]int64{}
-	err = c.scan([]any{&user, &entries}, func() { d.of(user); counts[user] = entries },
+	for user, number := range left {
+		d.of(user)
+		counts[user] = number
+	}
+	err = c.scan([]any{&user, &entries}, func() { d.of(user); counts[user] += entries },
 		`SELECT user_id, entries FROM posthaste.kept WHERE kind = 13 AND day = $1`, begins.UnixMilli())
 	if err != nil {
 		return err
@@ -127,7 +135,7 @@ func (c *checker) day(begins time.Time) error {
 			c.Add("%s: it has %d events, and its count says %d", name, log.events, counts[user])
 		}
 		for hour, more := range log.hours {
-			if c.older[user] { // retention removes the counts of the oldest day first, hour by hour
+			if more != 0 && c.older[user] { // retention removes the counts of the oldest day first, hour by hour
 				c.Add("%s: the hour from %s has %d events that are not counted", name, time.UnixMilli(hour).UTC().Format(time.TimeOnly), more)
 			}
 		}
@@ -137,6 +145,36 @@ func (c *checker) day(begins time.Time) error {
 		c.older[user] = c.older[user] || log.events > 0
 	}
 	return nil
+}
+
+// left subtracts what commits of the day have left for the index, and returns how many events that are.
+func (d *checkedDay) left() (map[string]int64, error) {
+	number := map[string]int64{}
+	err := d.each(func(r pgx.CollectableRow) error {
+		left, err := scanLeft(r)
+		if err != nil {
+			return err
+		}
+		var add index.LogWriter
+		if err := add.AddEntries(left.user, left.first, left.entries); err != nil {
+			d.of(left.user).broken = true
+			d.report(err, "log of user %q: what the block at %d adds to the index", left.user, left.first)
+		}
+		for _, p := range add.Postings {
+			d.posting(left.user, postingKey{termColumn(p.Term), int64(p.First)}, p.Gaps)
+		}
+		for _, c := range add.Counts {
+			for _, state := range c.Of {
+				d.of(left.user).hours[c.Hour] -= state.N
+			}
+		}
+		number[left.user] += int64(left.number)
+		return nil
+	}, `
+		SELECT user_id, e.first, entries, coalesce(number, 0), coalesce(bytes, 0)
+		FROM posthaste.events e LEFT JOIN posthaste.indexed i USING (user_id)
+		WHERE e.first BETWEEN $1 AND $2 AND entries IS NOT NULL AND e.first > coalesce(i.first, 0)`, int64(d.span.low), int64(d.span.high))
+	return number, err
 }
 
 // counted compares the counts of an hour with the events.

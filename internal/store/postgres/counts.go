@@ -84,6 +84,9 @@ func (k *knownSeries) write(batch *pgx.Batch, counts []index.Counts) {
 // Counts implements store.Log.
 func (s *Store) Counts(ctx context.Context, user string, from, until time.Time, visit func(*store.Count)) error {
 	_, err := read(ctx, s, func(ctx context.Context, q querier) (pgconn.CommandTag, error) {
+		if err := s.completeIndex(ctx, user); err != nil {
+			return pgconn.CommandTag{}, err
+		}
 		found, err := q.Query(ctx, `
 			SELECT hour, series, what, n FROM posthaste.counts
 			WHERE user_id = $1 AND hour >= $2 AND hour < $3 ORDER BY hour, series, what`,

@@ -17,6 +17,7 @@ func (s *Store) reapDeadNodes(ctx context.Context, now time.Time) error {
 	if err != nil || len(dead) == 0 {
 		return err
 	}
+	s.grown.addAll()
 	users, err := rows(ctx, s.pool, pgx.RowTo[string], `SELECT DISTINCT user_id FROM posthaste.live WHERE node = ANY($1) AND node <> 0`, dead)
 	if err != nil {
 		return err

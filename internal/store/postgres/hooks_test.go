@@ -48,7 +48,7 @@ func (s *Store) Waiting(user string) int {
 
 // EventsBetween is Events with something that happens before each of its statements.
 func (s *Store) EventsBetween(ctx context.Context, user string, query store.EventQuery, happens func()) (store.EventPage, error) {
-	r := &logReader{ctx: ctx, q: disturbed{s.pool, happens}, user: user, query: query, budget: store.NewPageBudget(query.Bytes)}
+	r := &logReader{ctx: ctx, q: disturbed{s.pool, happens}, store: s, user: user, query: query, budget: store.NewPageBudget(query.Bytes)}
 	err := r.run()
 	return r.page, err
 }
@@ -67,6 +67,9 @@ func (d disturbed) Query(ctx context.Context, sql string, args ...any) (pgx.Rows
 
 // CompareLeases compares once the leases of this node with what it holds.
 func (s *Store) CompareLeases() { s.releaseOrphans() }
+
+// CompleteIndex brings the index up to date of logs to which this node has added.
+func (s *Store) CompleteIndex(ctx context.Context) error { return s.indexGrown(ctx) }
 
 // Settings are those of a transaction.
 const Settings = txSettings

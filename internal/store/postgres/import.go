@@ -38,11 +38,15 @@ func (s *Store) Import(ctx context.Context, items []store.Item) (err error) {
 			}
 		}
 	}
+	if err := s.indexLogs(ctx, users); err != nil {
+		return err
+	}
 	return s.change(ctx, time.Time{}, users, prefetch{}, func(tx *tx) error {
 		if err := tx.readMessages(tx.ctx, tx, about); err != nil {
 			return err
 		}
 		i := &importer{tx, map[string]posthaste.Position{}}
+		i.log.direct = true
 		for _, item := range items {
 			if err := i.add(item); err != nil {
 				return fmt.Errorf("%s of %q, key %x: %w", item.Kind, item.User, item.Key, err)
@@ -64,6 +68,7 @@ func (i *importer) raise(user string, p posthaste.Position) { i.ends[user] = max
 // raisePositions ensures that no new event gets an imported position.
 func (i *importer) raisePositions() error {
 	for user, end := range i.ends {
+		i.exec(setIndexed, []string{user}, []int64{int64(end)})
 		i.exec(`UPDATE posthaste.users SET position = greatest(position, $2) WHERE user_id = $1`, user, int64(end))
 		if _, err := row(i.ctx, i, pgx.RowTo[int64], `SELECT posthaste.take_positions(1, $1)`, int64(end)); err != nil {
 			return err

@@ -62,7 +62,7 @@ func afterBlock(block []posthaste.Event, oldestFirst bool) posthaste.Position {
 func (s *Store) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
 	page, err := read(ctx, s, func(ctx context.Context, q querier) (store.EventPage, error) {
 		query.Low = max(query.Low, posthaste.FirstPosition(query.Since()))
-		r := &logReader{ctx: ctx, q: q, user: user, query: query, budget: store.NewPageBudget(query.Bytes)}
+		r := &logReader{ctx: ctx, q: q, store: s, user: user, query: query, budget: store.NewPageBudget(query.Bytes)}
 		err := r.run()
 		s.setAside.add(r.unreadable, s.logger)
 		return r.page, err
@@ -77,6 +77,7 @@ func (s *Store) Events(ctx context.Context, user string, query store.EventQuery,
 type logReader struct {
 	ctx    context.Context
 	q      querier
+	store  *Store
 	user   string
 	query  store.EventQuery
 	page   store.EventPage
@@ -94,21 +95,23 @@ func (r *logReader) run() error {
 	if len(q) == 0 {
 		return r.scan()
 	}
-	if err := r.fixEnd(); err != nil {
+	indexed, err := readIndexed(r.ctx, r.q, r.user)
+	switch {
+	case err != nil:
 		return err
+	case indexed.Left && int64(r.query.Low) > indexed.First:
+		return r.scan() // as by those who follow the log
+	case indexed.Left:
+		if err := r.store.indexLogs(r.ctx, []string{r.user}); err != nil {
+			return err
+		}
+	}
+	// Postings are read by several statements: oldest first, one could show an event after one that an
+	// earlier statement missed, so events committed from now on are left out.
+	if r.query.OldestFirst {
+		r.query.High = min(r.query.High, posthaste.Position(indexed.End))
 	}
 	return r.search(q)
-}
-
-// fixEnd excludes events committed from now on. Postings are read by several statements:
-// oldest first, one could show an event after one that an earlier statement missed.
-func (r *logReader) fixEnd() error {
-	if !r.query.OldestFirst {
-		return nil
-	}
-	end, err := readEnd(r.ctx, r.q, r.user)
-	r.query.High = min(r.query.High, end)
-	return err
 }
 
 // search reads the events that the postings propose.

@@ -12,6 +12,7 @@ import (
 type logWriter struct {
 	index.LogWriter
 	responses []newResponse
+	direct    bool // the index is written with the events
 }
 
 type newResponse struct {
@@ -39,16 +40,32 @@ func (w *logWriter) add(m *posthaste.Message, e *posthaste.Event) (size int) {
 	return size
 }
 
-func (w *logWriter) write(batch *pgx.Batch) {
+// write writes the events, and what they add to the index: at once, or beside the blocks.
+func (w *logWriter) write(batch *pgx.Batch, usage map[usageKey]usageChange) {
 	if len(w.Blocks) == 0 {
 		return
 	}
+	var entries [][]byte
+	if w.direct {
+		entries = make([][]byte, len(w.Blocks))
+		writePostings(batch, w.Postings)
+	} else {
+		entries = w.Entries()
+	}
+	number, bytes := make([]*int64, len(entries)), make([]*int64, len(entries))
+	for i, b := range w.Blocks {
+		of := usageKey{b.User, usageLog, dayOf(b.First)}
+		if k, changed := usage[of]; changed && entries[i] != nil {
+			number[i], bytes[i] = new(int64(k.entries)), new(int64(k.bytes))
+			delete(usage, of)
+		}
+	}
 	batch.Queue(`
-		INSERT INTO posthaste.events (user_id, first, block)
-		SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[])`,
+		INSERT INTO posthaste.events (user_id, first, block, entries, number, bytes)
+		SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[])`,
 		column(w.Blocks, func(b index.Block) string { return b.User }),
 		column(w.Blocks, func(b index.Block) int64 { return int64(b.First) }),
-		column(w.Blocks, func(b index.Block) []byte { return b.Data }))
+		column(w.Blocks, func(b index.Block) []byte { return b.Data }), entries, number, bytes)
 	if r := w.responses; len(r) > 0 {
 		batch.Queue(`
 			INSERT INTO posthaste.responses (user_id, first, record)
@@ -57,13 +74,19 @@ func (w *logWriter) write(batch *pgx.Batch) {
 			column(r, func(r newResponse) int64 { return int64(r.at) }),
 			column(r, func(r newResponse) []byte { return r.record }))
 	}
+}
+
+func writePostings(batch *pgx.Batch, postings []index.Posting) {
+	if len(postings) == 0 {
+		return
+	}
 	batch.Queue(`
 		INSERT INTO posthaste.postings (user_id, term, first, gaps)
 		SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bytea[])`,
-		column(w.Postings, func(p index.Posting) string { return p.User }),
-		column(w.Postings, func(p index.Posting) int64 { return termColumn(p.Term) }),
-		column(w.Postings, func(p index.Posting) int64 { return int64(p.First) }),
-		column(w.Postings, func(p index.Posting) []byte { return p.Gaps }))
+		column(postings, func(p index.Posting) string { return p.User }),
+		column(postings, func(p index.Posting) int64 { return termColumn(p.Term) }),
+		column(postings, func(p index.Posting) int64 { return int64(p.First) }),
+		column(postings, func(p index.Posting) []byte { return p.Gaps }))
 }
 
 // scanBlock reads first and block, which is never empty.

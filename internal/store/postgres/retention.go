@@ -33,6 +33,9 @@ const (
 // except those that have not ended and the first of an active run. It returns the number of
 // days.
 func (s *Store) trimLog(ctx context.Context, user string, before time.Time) (int, error) {
+	if err := s.completeIndex(ctx, user); err != nil {
+		return 0, err
+	}
 	days, err := rows(ctx, s.pool, pgx.RowTo[int64], `
 		SELECT day FROM posthaste.kept WHERE user_id = $1 AND kind = $2 AND day < $3 ORDER BY day`,
 		user, usageLog, before.UnixMilli())
@@ -142,6 +145,12 @@ func (s *idSet) add(id posthaste.MessageID) {
 // trimMessages removes ended messages without an event from a position on. An unreadable one
 // stays: it may have started an active run.
 func (tx *tx) trimMessages(user string, ids []posthaste.MessageID, end posthaste.Position) error {
+	for more := true; more; {
+		var err error
+		if more, err = indexLogs(tx.ctx, tx.conn, &tx.store.series, []string{user}); err != nil {
+			return err
+		}
+	}
 	terms := column(ids, func(id posthaste.MessageID) int64 { return termColumn(index.Message(id)) })
 	ended, err := rows(tx.ctx, tx, scanMessage, `
 		SELECT m.* FROM unnest($2::uuid[], $3::bigint[]) AS w (i, term), LATERAL (

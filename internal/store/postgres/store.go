@@ -67,6 +67,7 @@ type Store struct {
 	node        *node.Node
 	partitions  partitions
 	series      knownSeries
+	grown       grownLogs
 	changes     changeQueue
 	held        heldClaims
 	lateResults lateResults
@@ -96,7 +97,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		migrations: slices.Concat(schema.Migrations, options.newer), existing: options.Existing,
 		patience: cmp.Or(options.patience, claimPatience),
 		held:     newHeldClaims(options.Memory), changes: changeQueue{waiting: map[string][]*change{}}, lateResults: lateResults{claiming: map[string]bool{}},
-		partitions: partitions{made: map[time.Time]bool{}}, series: knownSeries{hours: map[string]*hourOfUser{}}, setAside: setAside{messages: map[messageOf]bool{}, records: map[string]bool{}},
+		partitions: partitions{made: map[time.Time]bool{}}, series: knownSeries{hours: map[string]*hourOfUser{}}, grown: grownLogs{all: true, of: map[string]bool{}}, setAside: setAside{messages: map[messageOf]bool{}, records: map[string]bool{}},
 		followers: logWaiters{of: map[string]*logWaiter{}},
 	}
 	if s.logger == nil {
@@ -124,6 +125,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	}
 	s.loops.Go(func() { s.repeat(node.AliveEvery, func() { s.node.Beat(s.closing) }) })
 	s.loops.Go(s.pollCommits)
+	s.loops.Go(func() { s.repeat(indexEvery, s.keepIndex) })
 	s.loops.Go(s.compareLeases)
 	return s, nil
 }
@@ -153,6 +155,7 @@ func (s *Store) Close() error {
 	}
 	s.calls.Wait()
 	s.loops.Wait()
+	s.keepIndex()
 	err := s.node.Leave(context.Background())
 	s.disconnect()
 	s.followers.wakeAll()

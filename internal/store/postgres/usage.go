@@ -52,6 +52,15 @@ func writeUsage(batch *pgx.Batch, of usageKey, k usageChange) {
 }
 
 func (s *Store) Usage(ctx context.Context, user string) (store.Usage, error) {
+	complete := func(ctx context.Context, _ querier) (struct{}, error) {
+		if user == "" {
+			return struct{}{}, s.indexGrown(ctx)
+		}
+		return struct{}{}, s.completeIndex(ctx, user)
+	}
+	if _, err := read(ctx, s, complete); err != nil {
+		return store.Usage{}, err
+	}
 	if user == "" {
 		u, err := s.usage(ctx, ``, `SELECT count(*) FROM posthaste.live WHERE node <> 0`)
 		if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -129,7 +131,8 @@ func (t *userTx) begin(users []string, changes []*change) error {
 		return err
 	}
 	_, err = t.conn.Exec(t.ctx, `
-		INSERT INTO posthaste.users (user_id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`, users)
+		WITH made AS (INSERT INTO posthaste.users (user_id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING RETURNING user_id)
+		INSERT INTO posthaste.indexed (user_id) SELECT user_id FROM made ON CONFLICT DO NOTHING`, users)
 	if err != nil {
 		return err
 	}
@@ -216,8 +219,12 @@ func (t *userTx) takeWrites() *pgx.Batch {
 // transaction, so that the outcome is known.
 func (t *userTx) commit() error {
 	batch := t.takeWrites()
-	t.log.write(batch)
-	t.store.series.write(batch, t.log.Counts)
+	t.log.write(batch, t.usage)
+	if t.log.direct {
+		t.store.series.write(batch, t.log.Counts)
+	} else {
+		t.store.grown.add(slices.Collect(maps.Keys(t.ends))...)
+	}
 	t.totals.write(batch)
 	batch.QueuedQueries = append(batch.QueuedQueries, t.queuedLast.QueuedQueries...)
 	batch.Queue(`COMMIT`)

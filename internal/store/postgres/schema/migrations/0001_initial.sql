@@ -124,11 +124,22 @@ CREATE TABLE posthaste.events (
     user_id text COLLATE "C" NOT NULL,
     first   bigint NOT NULL,
     block   bytea NOT NULL,
+    -- What the commit adds for the user and the day to postings, to counts, and to kept, beside its
+    -- first block. It is added later, for many commits at once: see indexed.
+    entries bytea,
+    number  bigint,
+    bytes   bigint,
     PRIMARY KEY (user_id, first)
 ) PARTITION BY RANGE (first);
 
--- The index of the log: for each term, which is a hashed value of a field, the positions that
--- one commit added, as the first and the gaps between them.
+-- Up to which block of a user's log the index, the counts and the usage are written.
+CREATE TABLE posthaste.indexed (
+    user_id text COLLATE "C" PRIMARY KEY,
+    first   bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+
+-- The index of the log: for each term, which is a hashed value of a field, the positions of some
+-- events that follow each other, as the first and the gaps between them.
 CREATE TABLE posthaste.postings (
     user_id text COLLATE "C" NOT NULL,
     term    bigint NOT NULL,
@@ -138,7 +149,6 @@ CREATE TABLE posthaste.postings (
 ) PARTITION BY RANGE (first);
 
 -- How many events of an hour have a series, a state, a class and a latency: see index.Counts.
--- Each commit updates a few rows of the present hour.
 CREATE TABLE posthaste.counts (
     user_id text COLLATE "C" NOT NULL,
     hour    bigint NOT NULL, -- when it begins, in Unix milliseconds

@@ -1,0 +1,117 @@
+package postgres_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/postgres"
+)
+
+// costs are what a message takes of the database, from its acceptance to its delivery, with its share
+// of what is written later.
+type costs struct {
+	statements float64
+	wal        float64 // bytes of the write-ahead log
+	versions   float64 // row versions: rows inserted, changed and deleted
+}
+
+// What a message costs is counted, alone and under load, for nobody notices one more statement or row
+// in a test.
+func TestCost(t *testing.T) {
+	const messages = 100
+	for name, test := range map[string]struct {
+		live func(testing.TB, *ruled)
+		most costs
+	}{
+		"alone": {func(t testing.TB, s *ruled) {
+			for range messages {
+				live(t, s)
+			}
+		}, costs{statements: 42, wal: 4600, versions: 20}},
+		"under load": {func(t testing.TB, s *ruled) { liveTogether(t, s, messages) }, costs{statements: 4, wal: 2200, versions: 10}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cost := costOf(t, messages, test.live)
+			t.Logf("%.1f statements, %.0f bytes of WAL, %.1f row versions a message", cost.statements, cost.wal, cost.versions)
+			if cost.statements > test.most.statements || cost.wal > test.most.wal || cost.versions > test.most.versions {
+				t.Errorf("a message costs %+v, want at most %+v", cost, test.most)
+			}
+		})
+	}
+}
+
+// costOf measures the life of some messages in a database that is used already.
+func costOf(t testing.TB, messages int, live func(testing.TB, *ruled)) costs {
+	t.Helper()
+	url := cluster.Database(t)
+	counted := &counter{}
+	open := func() *ruled { return openWith(t, url, postgres.Options{}.WithTracer(counted)) }
+	s := open()
+	live(t, s)
+	_ = s.Close() // with its connections the database has counted their rows
+	s = open()
+	wal, versions := written(t, url)
+	counted.reset()
+	live(t, s)
+	statements, _ := counted.totals()
+	_ = s.Close()
+	walAfter, versionsAfter := written(t, url)
+	n := float64(messages)
+	return costs{float64(len(statements)) / n, float64(walAfter-wal) / n, float64(versionsAfter-versions) / n}
+}
+
+// written returns how much the database has written: bytes of its log, and row versions.
+func written(t testing.TB, url string) (wal, versions int64) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	err = conn.QueryRow(t.Context(), `
+		SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, sum(n_tup_ins + n_tup_upd + n_tup_del)::bigint FROM pg_stat_user_tables`).Scan(&wal, &versions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wal, versions
+}
+
+// liveTogether takes messages through their lives at the same time.
+func liveTogether(t testing.TB, s *ruled, messages int) {
+	t.Helper()
+	var working sync.WaitGroup
+	each := func(do func(i int) error) {
+		for i := range messages {
+			working.Go(func() {
+				if err := do(i); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		working.Wait()
+	}
+	each(func(int) error { return acceptOne(t.Context(), s, plainMessage(s)) })
+	var claims []store.Claim
+	for len(claims) < messages && !t.Failed() {
+		some, _, err := s.Claim(t.Context(), s.Now(), 1000*messages)
+		if err != nil || len(some) == 0 {
+			t.Fatalf("Claim = %d claims, %v, want %d", len(some), err, messages-len(claims))
+		}
+		claims = append(claims, some...)
+	}
+	each(func(i int) error {
+		_, err := s.Settle(t.Context(), s.Now(), store.Delivered(claims[i]))
+		return err
+	})
+}
+
+// plainMessage is one of many for a destination.
+func plainMessage(s *ruled) *posthaste.Message {
+	m := newMessage(s.Now())
+	m.URL, m.Body = "http://destination.example/", []byte("body")
+	return m
+}
