@@ -106,7 +106,7 @@ func TestEventsThatMatchAreFound(t *testing.T) {
 			t.Fatalf("%+v matches %+v and is not found", m, f)
 		}
 	})
-	if matched < 5 {
+	if matched < 5 && !testing.Short() { // which makes fewer
 		t.Errorf("only %d events matched", matched)
 	}
 }
@@ -134,7 +134,7 @@ func TestDeadLettersThatMatchAreFound(t *testing.T) {
 			t.Fatalf("%+v matches %+v and is not found", letter, f)
 		}
 	})
-	if matched < 5 {
+	if matched < 5 && !testing.Short() { // which makes fewer
 		t.Errorf("only %d dead letters matched", matched)
 	}
 }
@@ -173,7 +173,7 @@ func TestRunsThatMatchAreFound(t *testing.T) {
 			whole++
 		}
 	})
-	if matched < 5 || whole < 5 {
+	if !testing.Short() && (matched < 5 || whole < 5) {
 		t.Errorf("only %d runs matched, and only %d filters are whole", matched, whole)
 	}
 }
