@@ -186,7 +186,7 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 	wanted := map[string][]string{
 		"users with ready lanes":  {"(ready <= $1)", "(node = n.node)"},
 		"ready lanes":             {"(ready <= $1)"},
-		"messages of ready lanes": {"(ready <= $1)", "(lane = l.lane) AND (place <= $7))", "(lane = l.lane) AND (place > $7))", "((user_id = l_1.user_id) AND (lane = l_1.lane))"},
+		"messages of ready lanes": {"(ready <= $1)", "(lane = l.lane) AND (place <= $7))", "(lane = l.lane) AND (place > $7))", "((user_id = l_1.user_id) AND (lane = l_1.lane))", "((user_id = w_1.user_id) AND (id = w_1.id))"},
 		"places":                  byID,
 		"endings":                 byID,
 		"messages":                byID,
@@ -197,8 +197,8 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 		"records that go":         byKind,
 		"terms that go":           {"((user_id = w.k1) AND (kind = w.k2) AND (term = w.k3) AND (at = w.k4))"},
 		"lanes of a queue":        byKind,
-		"lanes that may be empty": append(byKind, "((user_id = l.user_id) AND (lane = l.lane))"),
-		"lanes that a key blocks": {"((user_id = w.k1) AND (flow_key = w.k2))", "Conflict Arbiter Indexes: lanes_pkey"},
+		"lanes":                   {"((user_id = w.user_id) AND (kind = w.kind) AND (lane = w.lane))", "((user_id = w.user_id) AND (lane = w.lane))", "Conflict Arbiter Indexes: lanes_pkey"},
+		"lanes that a key blocks": {"((user_id = w.k1) AND (flow_key = w.k2))", "((user_id = w_1.user_id) AND (kind = w_1.kind) AND (lane = w_1.lane))"},
 	}
 	url := emptyDatabase(t)
 	open(t, url)

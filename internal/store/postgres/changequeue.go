@@ -160,7 +160,6 @@ func (s *Store) apply(users []string, changes []*change) (left []*change) {
 			return s.apply(users, others)
 		}
 	case err == nil:
-		s.changed(users...)
 		return left
 	case len(changes) > 1 && statementRejected(err):
 		for _, c := range changes {
@@ -205,7 +204,7 @@ func (s *Store) transact(users []string, changes []*change) (left []*change, fai
 	until := time.Now().Add(s.changes.timeToStart(ctx))
 	for i, c := range changes {
 		if i > 0 && !time.Now().Before(until) {
-			return changes[i:], nil, t.commit()
+			return changes[i:], nil, t.commit(users)
 		}
 		if c.err = c.ctx.Err(); c.err != nil {
 			continue // nobody waits for it any more
@@ -219,5 +218,5 @@ func (s *Store) transact(users []string, changes []*change) (left []*change, fai
 			return nil, c, t.rollback()
 		}
 	}
-	return nil, nil, t.commit()
+	return nil, nil, t.commit(users)
 }

@@ -221,50 +221,50 @@ const readyLanes = `
 	ORDER BY nth, served, user_id, kind, lane`
 
 // messagesInLanes are the first waiting messages of those lanes that are due, the next one, and all
-// that have begun in queues, each with the size of its delivery; and due messages of any lane that
-// wait to be cancelled. Messages that are set aside are left out. Order follows the due time, so
-// what comes after the present ($7) is not due. In a queue it may be, if the position of its
-// acceptance was ahead of the clock, but nothing overtakes the first of those.
+// that have begun in queues; and due messages of any lane that wait to be cancelled. Each has the size
+// of its delivery, its record unless that is large, and whether the node ($8) is alive. Messages that
+// are set aside are left out. Order follows the due time, so what comes after the present ($7) is not
+// due. In a queue it may be, if the position of its acceptance was ahead of the clock, but nothing
+// overtakes the first of those.
 const messagesInLanes = `
-	WITH ready AS MATERIALIZED (` + readyLanes + `)
-	SELECT w.* FROM ready l, LATERAL (
-		(SELECT ` + liveSized + `
-		WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT w.begun AND w.id <> ALL($6) AND w.place <= $7
-		ORDER BY w.place, w.id LIMIT l.share)
+	WITH ready AS MATERIALIZED (` + readyLanes + `),
+	found AS (
+		SELECT w.* FROM ready l, LATERAL (
+			(SELECT ` + liveColumns + ` FROM posthaste.live w
+			WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT w.begun AND w.id <> ALL($6) AND w.place <= $7
+			ORDER BY w.place, w.id LIMIT l.share)
+			UNION ALL
+			(SELECT ` + liveColumns + ` FROM posthaste.live w
+			WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT w.begun AND w.id <> ALL($6) AND w.place > $7
+			ORDER BY w.place, w.id LIMIT 1)) AS w
 		UNION ALL
-		(SELECT ` + liveSized + `
-		WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT w.begun AND w.id <> ALL($6) AND w.place > $7
-		ORDER BY w.place, w.id LIMIT 1)) AS w
-	UNION ALL
-	SELECT b.* FROM ready l, LATERAL (
-		SELECT ` + liveSized + `
-		WHERE w.user_id = l.user_id AND w.kind = 113 AND w.lane = l.lane AND w.begun AND w.id <> ALL($6) OFFSET 0) AS b
-	WHERE l.kind = 113
-	UNION ALL
-	SELECT * FROM (
-		SELECT ` + liveColumns + `, NULL::bigint FROM posthaste.live
-		WHERE user_id = ANY($2) AND cancel_requested AND lease = 0 AND NOT ended AND due <= $1 AND id <> ALL($6) LIMIT $3) AS c`
-
-// liveSized are the columns of a message with the size of its delivery.
-const liveSized = liveColumns + `, (SELECT octet_length(record) + list_bytes FROM posthaste.messages m WHERE m.user_id = w.user_id AND m.id = w.id) AS size
-		FROM posthaste.live w`
+		SELECT b.* FROM ready l, LATERAL (
+			SELECT ` + liveColumns + ` FROM posthaste.live w
+			WHERE w.user_id = l.user_id AND w.kind = 113 AND w.lane = l.lane AND w.begun AND w.id <> ALL($6) OFFSET 0) AS b
+		WHERE l.kind = 113
+		UNION ALL
+		SELECT * FROM (
+			SELECT ` + liveColumns + ` FROM posthaste.live
+			WHERE user_id = ANY($2) AND cancel_requested AND lease = 0 AND NOT ended AND due <= $1 AND id <> ALL($6) LIMIT $3) AS c)
+	SELECT found.*, size, record, coalesce((SELECT expires_at > clock_timestamp() FROM posthaste.nodes WHERE node = $8), false)
+	FROM found LEFT JOIN LATERAL (
+		SELECT octet_length(record) + list_bytes AS size, CASE WHEN octet_length(record) <= 4096 THEN record END AS record
+		FROM posthaste.messages m WHERE m.user_id = found.user_id AND m.id = found.id OFFSET 0) AS m ON true`
 
 // read reads lanes and their messages, and whether this node is alive.
 func (c *claiming) read() error {
-	var alive []bool
 	var found []*liveMessage
+	alive := true // or there is nothing to claim
 	present := posthaste.FirstPosition(c.now.Add(time.Millisecond)) - 1
 	ready := []any{c.now.UnixMilli(), c.users, c.limit, readAhead, flow.Ceiling(flow.UserQuota(c.limit, 0))}
 	err := c.ask(func(batch *pgx.Batch) {
-		collect(batch.Queue(`
-			SELECT expires_at > clock_timestamp() FROM posthaste.nodes WHERE node = $1`, c.session.Number), &alive, pgx.RowTo[bool])
 		collect(batch.Queue(readyLanes, ready...), &c.lanes, c.scanLane)
-		collect(batch.Queue(messagesInLanes, append(ready, c.store.setAside.ids(), int64(present))...), &found, c.scanSized)
+		collect(batch.Queue(messagesInLanes, append(ready, c.store.setAside.ids(), int64(present), c.session.Number)...), &found, c.waitingScanner(&alive))
 	})
 	switch {
 	case err != nil:
 		return err
-	case len(alive) == 0 || !alive[0] || !c.session.Alive():
+	case !alive || !c.session.Alive():
 		return node.ErrExpired
 	}
 	byID := make(map[laneID]*openLane, len(c.lanes))
@@ -312,21 +312,30 @@ func (c *claiming) scanLane(r pgx.CollectableRow) (*openLane, error) {
 	return lane, err
 }
 
-func (c *claiming) scanSized(r pgx.CollectableRow) (*liveMessage, error) {
-	var size *int
-	l, err := c.scanLiveAnd(r, &size)
-	if err == nil && size != nil {
-		l.size = *size
+// waitingScanner reads messages of messagesInLanes.
+func (c *claiming) waitingScanner(alive *bool) pgx.RowToFunc[*liveMessage] {
+	return func(r pgx.CollectableRow) (*liveMessage, error) {
+		var size *int
+		var data []byte
+		l, err := c.scanLiveAnd(r, &size, &data, alive)
+		if err == nil && size != nil {
+			l.size, l.record = *size, data
+		}
+		return l, err
 	}
-	return l, err
 }
 
 // lease leases the picked messages to this node and logs them as ACTIVE, but for those that are
-// to be cancelled. The position of that event is the lease. The claims are held before they are committed, so that none is ever
-// taken for an orphan.
+// to be cancelled. The position of that event is the lease. The claims are held before they are
+// committed, so that none is ever taken for an orphan.
 func (c *claiming) lease(picked []*liveMessage) error {
 	if len(picked) == 0 {
 		return nil
+	}
+	for _, l := range picked {
+		if m := decodeStored(l.of(), l.record); m.message != nil {
+			c.messages[l.of()] = m.message
+		}
 	}
 	messages, err := c.envelopes(column(picked, (*liveMessage).of))
 	if err != nil {

@@ -71,12 +71,11 @@ func (s *Store) changeLocked(ctx context.Context, now time.Time, timeout time.Du
 		err = do(&tx{userTx: t, now: now}, locked)
 	}
 	if err == nil {
-		err = t.commit()
+		err = t.commit(locked)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.changed(locked...)
 	return locked, nil
 }
 

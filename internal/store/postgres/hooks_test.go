@@ -89,6 +89,6 @@ var Planned = map[string]string{
 	"records that go":         deleteRecords,
 	"terms that go":           deleteTerms,
 	"lanes of a queue":        reopenLanes,
-	"lanes that may be empty": deleteLanes,
+	"lanes":                   changeLanes,
 	"lanes that a key blocks": wakeBlockedLanes,
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"posthaste"
 )
@@ -90,38 +91,32 @@ func laneKeys(lanes []laneID) []any {
 	}
 }
 
-// writeLanes writes the changes of lanes.
-func writeLanes(batch *pgx.Batch, changes map[laneID]laneChange) {
-	if len(changes) == 0 {
+// writeLanes writes the changes of lanes, and deletes those that are empty then.
+func (t *userTx) writeLanes(batch *pgx.Batch) {
+	if len(t.laneChanges) == 0 {
 		return
 	}
-	lanes := slices.Collect(maps.Keys(changes))
-	batch.Queue(`
-		INSERT INTO posthaste.lanes (user_id, kind, lane, live, in_flight, retrying, ready, served)
-		SELECT * FROM unnest($1::text[], $2::smallint[], $3::bytea[], $4::integer[], $5::integer[], $6::integer[], $7::bigint[], $8::bigint[])
-		ON CONFLICT (user_id, kind, lane) DO UPDATE SET live = lanes.live + excluded.live,
-			in_flight = lanes.in_flight + excluded.in_flight, retrying = lanes.retrying + excluded.retrying, served = greatest(lanes.served, excluded.served),
-			ready = CASE excluded.ready WHEN -1 THEN lanes.ready ELSE excluded.ready END`,
-		append(laneKeys(lanes),
-			column(lanes, func(l laneID) int32 { return changes[l].live }),
-			column(lanes, func(l laneID) int32 { return changes[l].inFlight }),
-			column(lanes, func(l laneID) int32 { return changes[l].retrying }),
-			column(lanes, func(l laneID) *int64 { return changes[l].readyColumn() }),
-			column(lanes, func(l laneID) int64 { return changes[l].served }))...)
-}
-
-// deleteEmptyLanes deletes those of the changed lanes that are empty.
-func deleteEmptyLanes(batch *pgx.Batch, changes map[laneID]laneChange) {
-	left := slices.DeleteFunc(slices.Collect(maps.Keys(changes)), func(l laneID) bool { return !changes[l].look || changes[l].live > 0 })
-	if len(left) > 0 {
-		batch.Queue(deleteLanes, laneKeys(left)...)
-	}
+	lanes, changes := slices.Collect(maps.Keys(t.laneChanges)), t.laneChanges
+	batch.Queue(changeLanes, append(laneKeys(lanes),
+		column(lanes, func(l laneID) int32 { return changes[l].live }),
+		column(lanes, func(l laneID) int32 { return changes[l].inFlight }),
+		column(lanes, func(l laneID) int32 { return changes[l].retrying }),
+		column(lanes, func(l laneID) *int64 { return changes[l].readyColumn() }),
+		column(lanes, func(l laneID) int64 { return changes[l].served }),
+		column(lanes, func(l laneID) bool { return changes[l].look && changes[l].live <= 0 }))...,
+	).QueryRow(func(r pgx.Row) error {
+		var ready bool
+		err := r.Scan(&ready)
+		t.ready = t.ready || ready
+		return err
+	})
 }
 
 // writeReopened has Claim look at the lanes of queues that have changed.
-func writeReopened(batch *pgx.Batch, reopened map[laneID]bool, changes map[laneID]laneChange) {
-	lanes := slices.DeleteFunc(slices.Collect(maps.Keys(reopened)), func(l laneID) bool { return changes[l].look })
+func (t *userTx) writeReopened(batch *pgx.Batch) {
+	lanes := slices.DeleteFunc(slices.Collect(maps.Keys(t.reopened)), func(l laneID) bool { return t.laneChanges[l].look })
 	if len(lanes) > 0 {
+		t.ready = true
 		batch.Queue(reopenLanes, laneKeys(lanes)...)
 	}
 }
@@ -142,9 +137,12 @@ func (t *userTx) wakeBlockedOn(user, key string) {
 }
 
 // writeFreedKeys has Claim look at the lanes that are blocked by flow-control keys.
-func writeFreedKeys(batch *pgx.Batch, freed map[name]bool) {
-	if len(freed) > 0 {
-		users, keys := nameColumns(slices.Collect(maps.Keys(freed)))
-		batch.Queue(wakeBlockedLanes, users, keys)
+func (t *userTx) writeFreedKeys(batch *pgx.Batch) {
+	if len(t.freedKeys) > 0 {
+		users, keys := nameColumns(slices.Collect(maps.Keys(t.freedKeys)))
+		batch.Queue(wakeBlockedLanes, users, keys).Exec(func(woken pgconn.CommandTag) error {
+			t.ready = t.ready || woken.RowsAffected() > 0
+			return nil
+		})
 	}
 }

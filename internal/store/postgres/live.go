@@ -31,7 +31,8 @@ type liveMessage struct {
 	lease           int64 // 0: not claimed
 	node            int64 // that has the lease
 	flowKey         []byte
-	size            int // of the record, in bytes; known to claims only
+	size            int    // of the delivery, in bytes; known to claims only
+	record          []byte // of the message, unless it is large; known to claims only
 
 	stored bool // the row exists
 	gone   bool // to be deleted

@@ -26,6 +26,7 @@ type userTx struct {
 	queuedLast *pgx.Batch // queued for right before COMMIT
 	writes     int        // number of writes
 	failed     error      // the transaction cannot be committed
+	ready      bool       // it has left a lane that Claim should look at
 
 	lockTimeout time.Duration // for users; 0: as long as the context lasts
 
@@ -215,9 +216,9 @@ func (t *userTx) takeWrites() *pgx.Batch {
 	return batch
 }
 
-// commit sends the rest and commits, in one round trip. It outlives the context of the
-// transaction, so that the outcome is known.
-func (t *userTx) commit() error {
+// commit sends the rest and commits, in one round trip, and notifies those who wait for users. It
+// outlives the context of the transaction, so that the outcome is known.
+func (t *userTx) commit(users []string) error {
 	batch := t.takeWrites()
 	t.log.write(batch, t.usage)
 	if t.log.direct {
@@ -225,7 +226,7 @@ func (t *userTx) commit() error {
 	} else {
 		t.store.grown.add(slices.Collect(maps.Keys(t.ends))...)
 	}
-	t.totals.write(batch)
+	t.writeTotals(batch)
 	batch.QueuedQueries = append(batch.QueuedQueries, t.queuedLast.QueuedQueries...)
 	batch.Queue(`COMMIT`)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), callTime)
@@ -233,6 +234,7 @@ func (t *userTx) commit() error {
 	err := t.conn.SendBatch(ctx, batch).Close()
 	switch {
 	case err == nil:
+		t.store.changed(t, users)
 		return nil
 	case rejected(err):
 		t.store.partitions.forgetAll(err)
@@ -247,17 +249,16 @@ func (t *userTx) rollback() error {
 	return err
 }
 
-func (s *totals) write(batch *pgx.Batch) {
-	for user, end := range s.ends {
+func (t *userTx) writeTotals(batch *pgx.Batch) {
+	for user, end := range t.ends {
 		batch.Queue(`UPDATE posthaste.users SET position = $2 WHERE user_id = $1`, user, int64(end))
 	}
-	for of, k := range s.usage {
+	for of, k := range t.usage {
 		writeUsage(batch, of, k)
 	}
-	writeLanes(batch, s.laneChanges)
-	writeReopened(batch, s.reopened, s.laneChanges)
-	writeFreedKeys(batch, s.freedKeys)
-	deleteEmptyLanes(batch, s.laneChanges)
+	t.writeLanes(batch)
+	t.writeReopened(batch)
+	t.writeFreedKeys(batch)
 }
 
 // positionsAtOnce is how many positions a transaction takes. Unused ones are lost.

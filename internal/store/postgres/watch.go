@@ -32,10 +32,12 @@ func readEnd(ctx context.Context, q querier, user string) (posthaste.Position, e
 
 func (s *Store) Wake() <-chan struct{} { return s.wake }
 
-// changed notifies those who wait in this process that data of users was committed.
-func (s *Store) changed(users ...string) {
+// changed notifies those who wait in this process that a transaction of users was committed.
+func (s *Store) changed(t *userTx, users []string) {
 	s.followers.wake(users...)
-	s.signal()
+	if t.ready {
+		s.signal()
+	}
 }
 
 func (s *Store) signal() {
