@@ -185,8 +185,7 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 	byKind := []string{"((user_id = w.k1) AND (kind = w.k2) AND "}
 	wanted := map[string][]string{
 		"users with ready lanes":  {"(ready <= $1)", "(node = n.node)"},
-		"ready lanes":             {"(ready <= $1)"},
-		"messages of ready lanes": {"(ready <= $1)", "(lane = l.lane) AND (place <= $7))", "(lane = l.lane) AND (place > $7))", "((user_id = l_1.user_id) AND (lane = l_1.lane))", "((user_id = w_1.user_id) AND (id = w_1.id))"},
+		"messages of ready lanes": {"(ready <= $1)", "(lane = l.lane) AND (place <= $7))", "(lane = l.lane) AND (place > $7))", "((user_id = l.user_id) AND (lane = l.lane))", "((user_id = w_1.user_id) AND (id = w_1.id))"},
 		"places":                  byID,
 		"endings":                 byID,
 		"messages":                byID,

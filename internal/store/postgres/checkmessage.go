@@ -88,7 +88,7 @@ func (c *checker) waiting(r pgx.CollectableRow) error {
 	var data []byte
 	var orphaned, alive bool
 	var last int64
-	l, err := readLive(r, &data, &orphaned, &alive, &last)
+	l, err := readLive(r, nil, &data, &orphaned, &alive, &last)
 	if l == nil {
 		return err
 	}

@@ -209,41 +209,38 @@ func (c *claiming) stampKeys() {
 // readAhead is how many due messages of a lane are read beyond its equal share.
 const readAhead = 8
 
-// readyLanes are the lanes to look at, one of each user in turn, least recently served first. share
-// is how many messages of each are read: no more than its ceiling ($5) may let start. The comparison
-// with user_id || ” keeps PostgreSQL from reading all lanes of a user, by the primary key.
-const readyLanes = `
-	SELECT *, least($3 / count(*) OVER () + $4, greatest($5 - in_flight, 0) + 1) AS share FROM (
-		SELECT user_id, kind, lane, in_flight, nth, served FROM (
-			SELECT *, row_number() OVER (PARTITION BY user_id ORDER BY served, kind, lane) AS nth
-			FROM (SELECT * FROM posthaste.lanes WHERE ready <= $1 AND user_id || '' = ANY($2) OFFSET 0) AS l) AS l
-		ORDER BY nth, served, user_id, kind, lane LIMIT $3) AS l
-	ORDER BY nth, served, user_id, kind, lane`
-
-// messagesInLanes are the first waiting messages of those lanes that are due, the next one, and all
-// that have begun in queues; and due messages of any lane that wait to be cancelled. Each has the size
-// of its delivery, its record unless that is large, and whether the node ($8) is alive. Messages that
-// are set aside are left out. Order follows the due time, so what comes after the present ($7) is not
-// due. In a queue it may be, if the position of its acceptance was ahead of the clock, but nothing
-// overtakes the first of those.
+// messagesInLanes are the lanes to look at, one of each user in turn, least recently served first, with
+// their messages, or alone if there is none: the first waiting ones that are due, the next one, and in
+// queues all that have begun. share is how many due ones of each lane are read: no more than its
+// ceiling ($5) may let start. After them, without a lane, come due messages of any lane that wait to be
+// cancelled. Each message has the size of its delivery, its record unless that is large, and whether the node ($8) is alive.
+//
+// Messages that are set aside are left out. Order follows the due time, so what comes after the present
+// ($7) is not due. In a queue it may be, if the position of its acceptance was ahead of the clock, but
+// nothing overtakes the first of those. The comparison with user_id || ” keeps PostgreSQL from reading
+// all lanes of a user, by the primary key.
 const messagesInLanes = `
-	WITH ready AS MATERIALIZED (` + readyLanes + `),
+	WITH ready AS MATERIALIZED (
+		SELECT user_id, kind, lane, in_flight, least($3 / count(*) OVER () + $4, greatest($5 - in_flight, 0) + 1) AS share FROM (
+			SELECT user_id, kind, lane, in_flight, nth, served FROM (
+				SELECT *, row_number() OVER (PARTITION BY user_id ORDER BY served, kind, lane) AS nth
+				FROM (SELECT * FROM posthaste.lanes WHERE ready <= $1 AND user_id || '' = ANY($2) OFFSET 0) AS l) AS l
+			ORDER BY nth, served, user_id, kind, lane LIMIT $3) AS l
+		ORDER BY nth, served, user_id, kind, lane),
 	found AS (
-		SELECT w.* FROM ready l, LATERAL (
+		SELECT l.user_id AS of, l.kind AS lane_kind, l.lane AS lane_name, l.in_flight, l.share, w.* FROM ready l LEFT JOIN LATERAL (
 			(SELECT ` + liveColumns + ` FROM posthaste.live w
 			WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT w.begun AND w.id <> ALL($6) AND w.place <= $7
 			ORDER BY w.place, w.id LIMIT l.share)
 			UNION ALL
 			(SELECT ` + liveColumns + ` FROM posthaste.live w
 			WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT w.begun AND w.id <> ALL($6) AND w.place > $7
-			ORDER BY w.place, w.id LIMIT 1)) AS w
+			ORDER BY w.place, w.id LIMIT 1)
+			UNION ALL
+			(SELECT ` + liveColumns + ` FROM posthaste.live w
+			WHERE l.kind = 113 AND w.user_id = l.user_id AND w.kind = 113 AND w.lane = l.lane AND w.begun AND w.id <> ALL($6) OFFSET 0)) AS w ON true
 		UNION ALL
-		SELECT b.* FROM ready l, LATERAL (
-			SELECT ` + liveColumns + ` FROM posthaste.live w
-			WHERE w.user_id = l.user_id AND w.kind = 113 AND w.lane = l.lane AND w.begun AND w.id <> ALL($6) OFFSET 0) AS b
-		WHERE l.kind = 113
-		UNION ALL
-		SELECT * FROM (
+		SELECT NULL, NULL, NULL, NULL, NULL, c.* FROM (
 			SELECT ` + liveColumns + ` FROM posthaste.live
 			WHERE user_id = ANY($2) AND cancel_requested AND lease = 0 AND NOT ended AND due <= $1 AND id <> ALL($6) LIMIT $3) AS c)
 	SELECT found.*, size, record, coalesce((SELECT expires_at > clock_timestamp() FROM posthaste.nodes WHERE node = $8), false)
@@ -253,31 +250,62 @@ const messagesInLanes = `
 
 // read reads lanes and their messages, and whether this node is alive.
 func (c *claiming) read() error {
-	var found []*liveMessage
-	alive := true // or there is nothing to claim
 	present := posthaste.FirstPosition(c.now.Add(time.Millisecond)) - 1
-	ready := []any{c.now.UnixMilli(), c.users, c.limit, readAhead, flow.Ceiling(flow.UserQuota(c.limit, 0))}
-	err := c.ask(func(batch *pgx.Batch) {
-		collect(batch.Queue(readyLanes, ready...), &c.lanes, c.scanLane)
-		collect(batch.Queue(messagesInLanes, append(ready, c.store.setAside.ids(), int64(present), c.session.Number)...), &found, c.waitingScanner(&alive))
-	})
+	byID, alive := map[laneID]*openLane{}, true // or there is nothing to claim
+	found, err := rows(c.ctx, c, func(r pgx.CollectableRow) (*liveMessage, error) { return c.scanWaiting(r, byID, &alive) }, messagesInLanes,
+		c.now.UnixMilli(), c.users, c.limit, readAhead, flow.Ceiling(flow.UserQuota(c.limit, 0)), c.store.setAside.ids(), int64(present), c.session.Number)
 	switch {
 	case err != nil:
 		return err
 	case !alive || !c.session.Alive():
 		return node.ErrExpired
 	}
-	byID := make(map[laneID]*openLane, len(c.lanes))
-	for _, lane := range c.lanes {
-		byID[lane.id] = lane
-	}
 	for _, l := range found {
-		c.place(l, byID[l.lane])
+		if l != nil {
+			c.place(l, byID[l.lane])
+		}
 	}
 	for _, lane := range c.lanes {
 		lane.arrange(present)
 	}
 	return nil
+}
+
+// scanWaiting reads a row of messagesInLanes. It adds a lane when it comes first, with the changes of
+// this transaction, and returns the message, nil if there is none.
+func (c *claiming) scanWaiting(r pgx.CollectableRow, byID map[laneID]*openLane, alive *bool) (*liveMessage, error) {
+	const columnsOfLane = 5
+	var user *string
+	var kind *int16
+	var name, data []byte
+	var inFlight, share, size *int
+	lane := []any{&user, &kind, &name, &inFlight, &share}
+	var l *liveMessage
+	var err error
+	if r.RawValues()[columnsOfLane] == nil {
+		err = r.Scan(append(lane, make([]any, len(r.RawValues())-columnsOfLane)...)...)
+	} else {
+		l, err = c.scanLiveAmong(r, lane, &size, &data, alive)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if size != nil {
+		l.size, l.record = *size, data
+	}
+	if user == nil {
+		return l, nil
+	}
+	id := laneID{*user, *kind, string(name)}
+	if byID[id] == nil {
+		open := &openLane{id: id, share: *share, keys: map[string]*flowKey{}}
+		if !id.strict() { // else its claimed messages are read, too
+			open.inFlight = *inFlight + int(c.laneChanges[id].inFlight)
+		}
+		byID[id] = open
+		c.lanes = append(c.lanes, open)
+	}
+	return l, nil
 }
 
 // place adds a message to its lane, which is nil if it need not be looked at. A due one that
@@ -295,33 +323,6 @@ func (c *claiming) place(l *liveMessage, lane *openLane) {
 	}
 	if l.begun && lane != nil {
 		lane.inFlight++
-	}
-}
-
-// scanLane reads a lane, and adds the changes of this transaction.
-func (c *claiming) scanLane(r pgx.CollectableRow) (*openLane, error) {
-	lane := &openLane{keys: map[string]*flowKey{}}
-	var name []byte
-	err := r.Scan(&lane.id.user, &lane.id.kind, &name, &lane.inFlight, nil, nil, &lane.share)
-	lane.id.name = string(name)
-	if lane.id.strict() {
-		lane.inFlight = 0 // its claimed messages are read, too
-	} else {
-		lane.inFlight += int(c.laneChanges[lane.id].inFlight)
-	}
-	return lane, err
-}
-
-// waitingScanner reads messages of messagesInLanes.
-func (c *claiming) waitingScanner(alive *bool) pgx.RowToFunc[*liveMessage] {
-	return func(r pgx.CollectableRow) (*liveMessage, error) {
-		var size *int
-		var data []byte
-		l, err := c.scanLiveAnd(r, &size, &data, alive)
-		if err == nil && size != nil {
-			l.size, l.record = *size, data
-		}
-		return l, err
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -45,10 +46,13 @@ type liveMessage struct {
 const liveColumns = `user_id, id, kind, lane, place, due, state, retried, begun, ended, callbacks, cancel_requested, lease, node, flow_key`
 
 // scanLive reads a row, unless it is known.
-func (c *readCache) scanLive(r pgx.CollectableRow) (*liveMessage, error) { return c.scanLiveAnd(r) }
+func (c *readCache) scanLive(r pgx.CollectableRow) (*liveMessage, error) {
+	return c.scanLiveAmong(r, nil)
+}
 
-func (c *readCache) scanLiveAnd(r pgx.CollectableRow, others ...any) (*liveMessage, error) {
-	l, err := readLive(r, others...)
+// scanLiveAmong also reads the columns before and after.
+func (c *readCache) scanLiveAmong(r pgx.CollectableRow, before []any, after ...any) (*liveMessage, error) {
+	l, err := readLive(r, before, after...)
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +63,8 @@ func (c *readCache) scanLiveAnd(r pgx.CollectableRow, others ...any) (*liveMessa
 	return l, nil
 }
 
-// readLive reads liveColumns and those that follow.
-func readLive(r pgx.CollectableRow, others ...any) (*liveMessage, error) {
+// readLive reads liveColumns and those before and after.
+func readLive(r pgx.CollectableRow, before []any, after ...any) (*liveMessage, error) {
 	l := &liveMessage{stored: true}
 	var id [16]byte
 	var place int64
@@ -70,7 +74,7 @@ func readLive(r pgx.CollectableRow, others ...any) (*liveMessage, error) {
 		&l.user, &id, &l.lane.kind, &lane, &place, &l.dueMS, &state, &l.retried,
 		&l.begun, &l.ended, &l.callbacks, &l.cancelRequested, &l.lease, &l.node, &l.flowKey,
 	}
-	if err := r.Scan(append(own, others...)...); err != nil {
+	if err := r.Scan(slices.Concat(before, own, after)...); err != nil {
 		return nil, err
 	}
 	l.id, l.place = id, posthaste.Position(place)

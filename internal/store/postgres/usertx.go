@@ -249,9 +249,15 @@ func (t *userTx) rollback() error {
 	return err
 }
 
+// writeEnds writes where logs end. The rows are there, but an update could be planned as a scan.
+const writeEnds = `
+	INSERT INTO posthaste.users (user_id, position) SELECT * FROM unnest($1::text[], $2::bigint[])
+	ON CONFLICT (user_id) DO UPDATE SET position = excluded.position`
+
 func (t *userTx) writeTotals(batch *pgx.Batch) {
-	for user, end := range t.ends {
-		batch.Queue(`UPDATE posthaste.users SET position = $2 WHERE user_id = $1`, user, int64(end))
+	if len(t.ends) > 0 {
+		users := slices.Collect(maps.Keys(t.ends))
+		batch.Queue(writeEnds, users, column(users, func(user string) int64 { return int64(t.ends[user]) }))
 	}
 	for of, k := range t.usage {
 		writeUsage(batch, of, k)

@@ -92,10 +92,15 @@ type pollResult struct {
 }
 
 func (s *Store) poll(ctx context.Context) (pollResult, error) {
+	followed := s.followers.users()
+	if len(followed) == 0 { // as mostly; without a parameter it is planned once
+		return row(ctx, s.control, pgx.RowToStructByPos[pollResult], `
+			SELECT '{}'::text[], '{}'::bigint[], (SELECT min(ready) FROM posthaste.lanes)`)
+	}
 	return row(ctx, s.control, pgx.RowToStructByPos[pollResult], `
 		SELECT coalesce(array_agg(user_id), '{}'), coalesce(array_agg(position), '{}'),
 			(SELECT min(ready) FROM posthaste.lanes)
-		FROM posthaste.users WHERE user_id = ANY($1)`, s.followers.users())
+		FROM posthaste.users WHERE user_id = ANY($1)`, followed)
 }
 
 // announce notifies those concerned. A changed lane is ready from time 0 on; this node knows
