@@ -46,6 +46,8 @@ var layers = map[string]layer{
 		"the stored form of the vocabulary, the same for every backend"},
 	"internal/store/index": {[]string{"internal/store", "internal/store/record"},
 		"a pure rule: what something is found by and what a filter asks for, so that writers and readers of an index agree"},
+	"internal/store/partition": {[]string{"internal/store"},
+		"users are divided above a backend, whichever it is; what is kept is known by kind and key alone"},
 	"internal/store/lsm/lanes": {[]string{"internal/store", "internal/flow"},
 		"which message is next is decided in memory; how anything is stored is not known"},
 	"internal/store/lsm/disk": {[]string{"internal/store"},

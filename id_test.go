@@ -95,8 +95,9 @@ func TestPositions(t *testing.T) {
 		last := posthaste.FirstPosition(start)
 		for range 50 {
 			now := start.Add(time.Duration(rapid.IntRange(-5000, 5000).Draw(t, "now")) * time.Millisecond)
-			next := last.Next(now)
-			if next <= last || next.Time().Before(now) || next > posthaste.LastPosition(now) && next != last+1 {
+			slot := posthaste.Slot(rapid.IntRange(0, posthaste.Slots-1).Draw(t, "slot"))
+			next := last.Next(now, slot)
+			if next <= last || next.Slot() != slot || next.Time().Before(now) || next > max(posthaste.FirstPosition(now)-1, last)+posthaste.Slots {
 				t.Fatalf("after %d at %s comes %d", last, now, next)
 			}
 			last = next

@@ -2,13 +2,13 @@ package posthaste
 
 import "time"
 
-// Position is the place of an event in the log: its time in milliseconds and a
-// sequence number within that millisecond, packed so that positions compare as
-// numbers. Positions strictly increase in the order of commit, also while the
-// wall clock steps back.
+// Position is the place of an event in the log: its time in milliseconds, a
+// sequence number within that millisecond, and a slot, packed so that positions
+// compare as numbers. Positions strictly increase in the order of commit, also
+// while the wall clock steps back.
 type Position uint64
 
-const sequenceBits = 20
+const sequenceBits = 20 // with the slot
 
 // MaxPosition comes after every position of the log.
 const MaxPosition = Position(1<<63 - 1)
@@ -33,9 +33,9 @@ func LastPosition(t time.Time) Position {
 // Time returns the time of the position, to the millisecond.
 func (p Position) Time() time.Time { return time.UnixMilli(int64(p >> sequenceBits)) }
 
-// Next returns the position for an event committed at now after one at p:
-// the first of now's millisecond, or p's successor when the clock stands still
-// or has stepped back.
-func (p Position) Next(now time.Time) Position {
-	return max(p+1, FirstPosition(now))
+// Next returns the position in a slot for an event committed at now after one at p: among the first
+// of now's millisecond, or right after p when the clock stands still or has stepped back.
+func (p Position) Next(now time.Time, slot Slot) Position {
+	next := max(p+1, FirstPosition(now))
+	return next + (Position(slot)-next)%Slots
 }

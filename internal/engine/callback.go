@@ -131,7 +131,7 @@ func (e *Engine) newCallback(claim store.Claim, to *posthaste.Callback, report [
 	if e.options.Traces != nil {
 		settings.Trace = e.options.Traces.Attempt(source, claim.Retried)
 	}
-	return &posthaste.Message{
+	m := &posthaste.Message{
 		ID:        id,
 		User:      source.User,
 		URL:       to.URL,
@@ -141,5 +141,7 @@ func (e *Engine) newCallback(claim store.Claim, to *posthaste.Callback, report [
 		CallerIP:  source.CallerIP,
 		SourceID:  source.ID,
 		Settings:  settings,
-	}, nil
+	}
+	m.SetSlot()
+	return m, nil
 }

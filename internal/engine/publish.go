@@ -197,6 +197,7 @@ func (e *Engine) newMessage(user string, p Publication, now time.Time) (*posthas
 		ScheduleID: p.scheduleID,
 		Settings:   e.options.Limits.WithDefaults(p.Settings),
 	}
+	m.SetSlot()
 	if e.options.Traces != nil {
 		m.Trace = e.options.Traces.Publish(m)
 	}

@@ -212,7 +212,7 @@ func (b *bounded) run(state posthaste.RunState) posthaste.Position {
 	_, _ = b.random.Read(body) // never fails, by its contract
 	run := posthaste.Run{RunRef: posthaste.RunRef{ID: fmt.Sprint("run-", b.random.Uint64()), URL: urlOK}, User: user}
 	err := b.store.Transact(b.t.Context(), time.Now(), user, func(tx store.RunTx) error {
-		run.State, run.Position = posthaste.RunStarted, tx.NextPosition()
+		run.State, run.Position = posthaste.RunStarted, tx.NextPosition(run.Slot())
 		run.CreatedAt = run.Position.Time()
 		tx.Start(&run)
 		if err := tx.Append(&run, posthaste.RunEntry{CallType: posthaste.CallStep, Body: body}, nil); err != nil {

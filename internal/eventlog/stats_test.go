@@ -43,7 +43,7 @@ func statsEntries(rng *rand.Rand, n int) (entries []store.Entry) {
 			m.Labels = append(m.Labels, fmt.Sprintf("label-%d", rng.IntN(3)))
 		}
 		e := posthaste.Event{State: posthaste.States[rng.IntN(len(posthaste.States))]}
-		at = at.Next(statsStart.Add(time.Duration(i) * 96 * time.Hour / time.Duration(n)))
+		at = at.Next(statsStart.Add(time.Duration(i)*96*time.Hour/time.Duration(n)), 0)
 		e.Position = at
 		if e.State.OfAttempt() {
 			e.Attempt = posthaste.Attempt{

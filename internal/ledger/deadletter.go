@@ -27,7 +27,7 @@ func letterKey(id posthaste.DeadLetterID) store.RecordKey {
 func (tx *tx) addToDLQ(d *posthaste.DeadLetter) {
 	key, data := letterKey(d.ID), record.AppendDeadLetter(nil, d)
 	tx.Put(key.Kind, key.Key, data, store.Found{}, foundLetter(d))
-	tx.Count(key.Kind, 1, len(data))
+	tx.Count(key, 1, len(data))
 }
 
 func foundLetter(d *posthaste.DeadLetter) store.Found {
@@ -43,7 +43,7 @@ type storedLetter struct {
 func (tx *tx) removeFromDLQ(d storedLetter) {
 	key := letterKey(d.ID)
 	tx.Delete(key.Kind, key.Key, foundLetter(d.DeadLetter))
-	tx.Count(key.Kind, -1, -d.bytes)
+	tx.Count(key, -1, -d.bytes)
 }
 
 func readLetter(r store.Reader, user string, id posthaste.DeadLetterID) (storedLetter, error) {

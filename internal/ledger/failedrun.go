@@ -26,7 +26,7 @@ func (r *runTx) AddToDLQ(run *posthaste.Run, d *posthaste.DeadLetter) {
 	data := record.AppendFailedRun(nil, run.Position, d)
 	r.tx.Put(key.Kind, key.Key, data, store.Found{}, held.failed)
 	r.tx.putRef(index.FailedRunRef(run, d.ID))
-	r.tx.Count(key.Kind, 1, len(data))
+	r.tx.Count(key, 1, len(data))
 }
 
 func (r *runTx) DLQEntry(id posthaste.DeadLetterID) (*posthaste.DeadLetter, *posthaste.Run, error) {
@@ -63,7 +63,7 @@ func (r *runTx) RemoveFromDLQ(run *posthaste.Run) {
 	}
 	r.tx.Delete(key.Kind, key.Key, r.runs[run.Position].failed)
 	r.tx.removeRef(index.FailedRunRef(run, run.DeadLetterID))
-	r.tx.Count(key.Kind, -1, -len(data))
+	r.tx.Count(key, -1, -len(data))
 }
 
 // refile makes the entry of a run in the DLQ found by what the run is now. A run keeps the id of an

@@ -96,7 +96,7 @@ func flowStatuses(r store.Reader, now time.Time, of []*posthaste.FlowKey) ([]sto
 	statuses := make([]store.FlowStatus, len(of))
 	for i, k := range of {
 		window := flow.Window{StartedAt: k.WindowStartedAt, Count: k.WindowCount}.Current(k.FlowLimit, now)
-		statuses[i] = store.FlowStatus{FlowKey: *k, InFlight: uses[i].InFlight, Waiting: uses[i].Waiting}
+		statuses[i] = store.FlowStatus{FlowKey: *k, InFlight: uses[i].InFlight, Waiting: max(0, uses[i].Waiting)}
 		statuses[i].WindowStartedAt, statuses[i].WindowCount = window.StartedAt, window.Count
 	}
 	return statuses, nil

@@ -91,7 +91,7 @@ func (tx *tx) forgetRun(at posthaste.Position, before time.Time) (bool, error) {
 	}
 	key := runKey(at)
 	tx.Delete(key.Kind, key.Key, foundRun(run))
-	tx.Count(key.Kind, -1, -size)
+	tx.Count(key, -1, -size)
 	return true, tx.forgetLatest(run)
 }
 

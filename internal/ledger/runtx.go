@@ -81,7 +81,7 @@ func (r *runTx) write(held *heldRun) error {
 	}
 	key, data := runKey(run.Position), record.AppendRunItem(nil, run)
 	r.tx.Put(key.Kind, key.Key, data, held.found, foundRun(run))
-	r.tx.Count(key.Kind, started, len(data)-held.size)
+	r.tx.Count(key, started, len(data)-held.size)
 	return r.refile(held)
 }
 
@@ -96,7 +96,7 @@ func (r *runTx) hold(held *heldRun) {
 
 func (r *runTx) Now() time.Time { return r.tx.now }
 
-func (r *runTx) NextPosition() posthaste.Position { return r.tx.NextPosition() }
+func (r *runTx) NextPosition(slot posthaste.Slot) posthaste.Position { return r.tx.NextPosition(slot) }
 
 func (r *runTx) Run(at posthaste.Position) (*posthaste.Run, error) {
 	if held := r.runs[at]; held != nil {
@@ -149,7 +149,7 @@ func (r *runTx) Append(run *posthaste.Run, entry posthaste.RunEntry, m *posthast
 	r.Save(run)
 	data := record.AppendRunEntry(nil, &entry)
 	r.tx.Put(store.ItemRunEntry, entryKey(run.Position, entry.Index), data, store.Found{}, store.Found{})
-	r.tx.Count(store.ItemRun, 0, len(data))
+	r.tx.Count(runKey(run.Position), 0, len(data))
 	if m == nil {
 		return nil
 	}

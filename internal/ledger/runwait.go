@@ -134,7 +134,7 @@ func (l *Ledger) DueWaiters(ctx context.Context, now time.Time, limit int, excep
 }
 
 func (r *runTx) Wait(w *posthaste.Waiter) {
-	w.Position = r.NextPosition()
+	w.Position = r.NextPosition(w.Run.Position.Slot())
 	r.tx.putWaiter(w)
 }
 
@@ -163,7 +163,7 @@ func eventPrefix(run posthaste.Position, eventID string) []byte {
 }
 
 func (r *runTx) BufferEvent(run posthaste.Position, eventID string, body []byte) {
-	key := append(eventPrefix(run, eventID), positionKey(r.NextPosition())...)
+	key := append(eventPrefix(run, eventID), positionKey(r.NextPosition(run.Slot()))...)
 	r.tx.Put(store.ItemRunEvent, key, body, store.Found{}, store.Found{})
 }
 

@@ -134,7 +134,7 @@ func (w *world) fail(run *posthaste.Run, status int) {
 				return err
 			}
 			held.State, held.CompletedAt, held.FailedID = posthaste.RunFailed, tx.Now(), claim.Message.ID
-			held.DeadLetterID = posthaste.DeadLetterID(tx.NextPosition())
+			held.DeadLetterID = posthaste.DeadLetterID(tx.NextPosition(held.Slot()))
 			tx.Save(held)
 			tx.Log(claim.Message, posthaste.StateRunFailed, "it failed")
 			return nil

@@ -74,7 +74,7 @@ func (w *world) start(id string, changes ...func(*posthaste.Run)) *posthaste.Run
 		change(run)
 	}
 	w.transact(func(tx store.RunTx) error {
-		run.Position, run.Entries = tx.NextPosition(), 0
+		run.Position, run.Entries = tx.NextPosition(run.Slot()), 0
 		run.CreatedAt = run.Position.Time()
 		tx.Start(run)
 		first := w.messageOf(run, posthaste.CallStep)

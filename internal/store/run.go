@@ -51,8 +51,8 @@ type RunTx interface {
 	// Now returns the time of the transaction.
 	Now() time.Time
 
-	// NextPosition returns a unique position above all committed events.
-	NextPosition() posthaste.Position
+	// NextPosition returns a unique position above all committed events, in a slot: that of the run.
+	NextPosition(posthaste.Slot) posthaste.Position
 
 	// Run and LatestRun return a run, also one started in this transaction, or ErrNotFound.
 	Run(at posthaste.Position) (*posthaste.Run, error)

@@ -174,7 +174,7 @@ type Reader interface {
 // KeyUse counts messages under a flow-control key that have not ended.
 type KeyUse struct {
 	InFlight int // attempts
-	Waiting  int // not in flight, and due by a time
+	Waiting  int // not in flight, and due by a time; may be negative if some were claimed meanwhile
 }
 
 // FindQuery selects records whose keys are positions.
@@ -191,8 +191,8 @@ type FindQuery struct {
 type Tx interface {
 	Reader
 
-	// NextPosition returns a unique position above those of all events.
-	NextPosition() posthaste.Position
+	// NextPosition returns a unique position above those of all events, in a slot.
+	NextPosition(posthaste.Slot) posthaste.Position
 
 	// Put writes a record. was is what it was found by until now (nothing, if it is new), is what
 	// it is found by from now on.
@@ -208,11 +208,11 @@ type Tx interface {
 	// found. Reads of the transaction may still see them.
 	DeleteBefore(kind ItemKind, before []byte)
 
-	// Count changes what Backend.Usage returns for a kind: ItemDeadLetter, ItemRun, or
+	// Count changes what Backend.Usage returns for the kind of a record: ItemDeadLetter, ItemRun, or
 	// ItemRunDeadLetter.
-	Count(kind ItemKind, entries, bytes int)
+	Count(of RecordKey, entries, bytes int)
 
-	// Log adds an event of a message to the log.
+	// Log adds an event of a message to the log, at a position in the slot of the message.
 	Log(m *posthaste.Message, event posthaste.Event) posthaste.Position
 
 	// Accept stores a new message with its place.

@@ -76,7 +76,7 @@ func (t *tx) stopWaiting(run *posthaste.Run) error {
 // sends its failure callback.
 func (t *tx) fail(run *posthaste.Run, claim store.Claim, answer *posthaste.Response, reason string) error {
 	letter := &posthaste.DeadLetter{
-		ID:       posthaste.DeadLetterID(t.NextPosition()),
+		ID:       posthaste.DeadLetterID(t.NextPosition(run.Slot())),
 		Message:  claim.Message,
 		Error:    reason,
 		Response: answer,

@@ -146,6 +146,7 @@ func (t *tx) begin(run *posthaste.Run, payload []byte, start time.Time) error {
 		return err
 	}
 	first.NotBefore, first.Queue = start, run.Queue
+	first.SetSlot()
 	t.trace(run, first)
 	run.FirstID = first.ID
 	t.Start(run)
@@ -156,7 +157,7 @@ func (t *tx) begin(run *posthaste.Run, payload []byte, start time.Time) error {
 // create gives a new run its position and state.
 func (t *tx) create(run *posthaste.Run) {
 	run.User, run.State = t.user, posthaste.RunStarted
-	run.Position = t.NextPosition()
+	run.Position = t.NextPosition(run.Slot())
 	run.CreatedAt = run.Position.Time()
 	t.moved = append(t.moved, posthaste.RunStarted)
 }

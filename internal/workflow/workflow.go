@@ -243,7 +243,7 @@ func (t *tx) newMessage(run *posthaste.Run, callType posthaste.CallType, url str
 		return nil, err
 	}
 	settings.Trace = cmp.Or(settings.Trace, run.Trace)
-	return &posthaste.Message{
+	m := &posthaste.Message{
 		ID:        id,
 		User:      t.user,
 		URL:       url,
@@ -253,7 +253,9 @@ func (t *tx) newMessage(run *posthaste.Run, callType posthaste.CallType, url str
 		CallerIP:  run.CallerIP,
 		Run:       &posthaste.RunLink{RunRef: run.RunRef, CallType: callType, Features: run.Features},
 		Settings:  t.service.options.Limits.WithDefaults(settings),
-	}, nil
+	}
+	m.SetSlot()
+	return m, nil
 }
 
 // logRun logs a run's state.

@@ -43,7 +43,7 @@ func (h *history) begin(ctx context.Context, s store.Store, now time.Time, runs 
 
 // run makes a run of one of the workflows.
 func (h *history) run(tx store.RunTx, p *population) *posthaste.Run {
-	at := tx.NextPosition()
+	at := tx.NextPosition(0)
 	run := &posthaste.Run{
 		RunRef:      posthaste.RunRef{ID: "wfr_" + rand.Text(), CreatedAt: at.Time(), Position: at, URL: h.url(p.one("flow", historyFlows))},
 		User:        h.user,
@@ -87,7 +87,7 @@ func (h *history) conclude(tx store.RunTx, settlement *store.Settlement) error {
 	switch {
 	case settlement.State == posthaste.StateFailed:
 		letter := &posthaste.DeadLetter{
-			ID: posthaste.DeadLetterID(tx.NextPosition()), Message: m, Error: settlement.Error, Response: settlement.Response,
+			ID: posthaste.DeadLetterID(tx.NextPosition(0)), Message: m, Error: settlement.Error, Response: settlement.Response,
 		}
 		run.DeadLetterID, run.FailedID, run.FailedStatus = letter.ID, m.ID, settlement.Response.Status
 		h.end(tx, run, posthaste.RunFailed)

@@ -118,7 +118,7 @@ func failedRun(tx store.RunTx, destination string, p *population) error {
 	if err != nil {
 		return err
 	}
-	at, status := tx.NextPosition(), anyFailure(p.Rand)
+	at, status := tx.NextPosition(0), anyFailure(p.Rand)
 	run := &posthaste.Run{
 		RunRef:      posthaste.RunRef{ID: "wfr_" + rand.Text(), CreatedAt: at.Time(), Position: at, URL: destination + "/" + p.one("host", historyHosts)},
 		User:        benchingUser,
@@ -127,7 +127,7 @@ func failedRun(tx store.RunTx, destination string, p *population) error {
 		Settings:    posthaste.Settings{Header: http.Header{"Content-Type": {"application/json"}}, Labels: []string{"bench", p.one("label", historyLabels)}},
 		RunProgress: posthaste.RunProgress{State: posthaste.RunFailed, CompletedAt: tx.Now(), FailedID: id, FailedStatus: status},
 	}
-	run.DeadLetterID = posthaste.DeadLetterID(tx.NextPosition())
+	run.DeadLetterID = posthaste.DeadLetterID(tx.NextPosition(0))
 	m := &posthaste.Message{
 		ID: id, User: run.User, URL: run.URL, CreatedAt: tx.Now(), NotBefore: tx.Now(),
 		Run:      &posthaste.RunLink{RunRef: run.RunRef, CallType: posthaste.CallStep},

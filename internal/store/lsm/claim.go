@@ -40,7 +40,7 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) ([]store.Cl
 		}
 		begun = append(begun, m)
 		if key := held.Waiting.FlowKey; key != "" {
-			windows[flowKeyID{m.User, key}] = true
+			windows[flowKeyID{s.KeyHome(m.User, key), key}] = true
 		}
 	}
 	if len(begun) > 0 {

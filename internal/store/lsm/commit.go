@@ -183,7 +183,7 @@ type messageID struct {
 
 // event gives an event the next position and adds it to the log.
 func (c *commit) event(m *posthaste.Message, now time.Time, event posthaste.Event) posthaste.Position {
-	c.last = c.last.Next(now)
+	c.last = c.last.Next(now, m.ID.Slot())
 	event.Position = c.last
 	c.addEvent(m, event)
 	return c.last

@@ -275,11 +275,11 @@ func TestTrimOnStalledDisk(t *testing.T) {
 		}
 		err = ledger.New(s).Transact(t.Context(), noon, "ann", func(tx store.RunTx) error {
 			run := &posthaste.Run{
-				RunRef:      posthaste.RunRef{ID: "run", Position: tx.NextPosition()},
+				RunRef:      posthaste.RunRef{ID: "run", Position: tx.NextPosition(0)},
 				RunProgress: posthaste.RunProgress{State: posthaste.RunFailed, CompletedAt: noon},
 			}
 			tx.Start(run)
-			run.DeadLetterID = posthaste.DeadLetterID(tx.NextPosition())
+			run.DeadLetterID = posthaste.DeadLetterID(tx.NextPosition(0))
 			tx.AddToDLQ(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: &posthaste.Message{}})
 			return nil
 		})
@@ -391,7 +391,7 @@ func TestFullDisk(t *testing.T) {
 			}},
 			{"a run", func() error {
 				return ledger.New(s).Transact(t.Context(), noon, "ann", func(tx store.RunTx) error {
-					at := tx.NextPosition()
+					at := tx.NextPosition(0)
 					tx.Start(&posthaste.Run{RunRef: posthaste.RunRef{ID: "wfr_1", Position: at, CreatedAt: at.Time()}, User: "ann"})
 					return nil
 				})

@@ -98,7 +98,7 @@ func (tx *transaction) importRecord(item store.Item) error {
 		tx.Put(ref.Kind, ref.Key, ref.Value, store.Found{}, store.Found{})
 	}
 	if tableOf(item.Kind).counted != 0 {
-		tx.Count(item.Kind, 1, 0)
+		tx.Count(store.RecordKey{Kind: item.Kind, Key: item.Key}, 1, 0)
 	}
 	return nil
 }

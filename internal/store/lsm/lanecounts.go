@@ -100,7 +100,7 @@ func (v *view) UnderKeys(keys []string, dueBy time.Time, atMost int) ([]store.Ke
 			return nil, err
 		}
 		_, uses[i].InFlight, _ = s.scheduler.KeyUse(user, key)
-		uses[i].Waiting = max(0, queued[key]+own-uses[i].InFlight)
+		uses[i].Waiting = queued[key] + own - uses[i].InFlight
 	}
 	return uses, nil
 }

@@ -65,6 +65,14 @@ func (s *Store) ReadFlowKey(user, name string) (*posthaste.FlowKey, error) {
 	return key, err
 }
 
+// KeyHome implements lanes.Disk.
+func (s *Store) KeyHome(partition, key string) string {
+	if s.partitions <= 1 {
+		return partition
+	}
+	return s.partitions.Of(store.UserOf(partition), posthaste.Lane{Kind: posthaste.LaneFlow, Name: key}.Slot())
+}
+
 // readSetting reads what limits messages. One that cannot be read is set aside.
 func readSetting[T any](s *Store, kind store.ItemKind, user, name string, decode func(string, []byte) (*T, error)) (*T, error) {
 	data, err := getRecord(s.db, kind, user, []byte(name))

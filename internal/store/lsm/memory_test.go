@@ -172,7 +172,7 @@ func (l *large) start(url string, size int) {
 		l.Fatal(err)
 	}
 	err = l.rules().Transact(l.Context(), l.now, "ann", func(tx store.RunTx) error {
-		ref := posthaste.RunRef{ID: url, URL: url, Position: tx.NextPosition(), CreatedAt: l.now}
+		ref := posthaste.RunRef{ID: url, URL: url, Position: tx.NextPosition(0), CreatedAt: l.now}
 		run := &posthaste.Run{RunRef: ref, User: "ann", FirstID: id, RunProgress: posthaste.RunProgress{State: posthaste.RunStarted}}
 		tx.Start(run)
 		m := &posthaste.Message{

@@ -40,10 +40,10 @@ func appendEnvelope(dst []byte, m *posthaste.Message) []byte {
 	return record.AppendMessage(append(dst, place), m)
 }
 
-// isEntry reports whether a message is an entry of its run's list, which holds its
-// body.
+// isEntry reports whether a message is an entry of its run's list, which holds its body. One in another
+// slot holds it itself: it may be in another partition.
 func isEntry(m *posthaste.Message) bool {
-	return m.Run != nil && m.Run.CallType != posthaste.CallFailure
+	return m.Run != nil && m.Run.CallType != posthaste.CallFailure && m.ID.Slot() == m.Run.Position.Slot()
 }
 
 func newItem(m *posthaste.Message, st status) *lanes.Item {

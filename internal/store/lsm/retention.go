@@ -165,21 +165,26 @@ func (s *Store) needed(user string, end day) (map[day][]posthaste.MessageID, err
 	return needed, nil
 }
 
-// beginnings adds the first messages of the active runs from before a day: what
-// becomes of a run is logged as an event of that message.
+// beginnings adds the first messages of the active runs from before a day: what becomes of a run is
+// logged as an event of that message, which may be in another partition.
 func (s *Store) beginnings(user string, end day, add func(posthaste.MessageID)) error {
 	query := store.FindQuery{
 		Kind: store.ItemRun, Terms: [][]store.Term{{index.RunState(posthaste.RunStarted)}},
 		High: posthaste.FirstPosition(time.UnixMilli(int64(end)*dayMS)) - 1, OldestFirst: true,
 	}
-	_, _, err := find(s.db, user, &query, func(_ posthaste.Position, value []byte) (bool, error) {
-		run, err := record.DecodeRunItem(user, value)
-		if err == nil {
-			add(run.FirstID)
+	for _, partition := range s.partitions.All(store.UserOf(user)) {
+		_, _, err := find(s.db, partition, &query, func(_ posthaste.Position, value []byte) (bool, error) {
+			run, err := record.DecodeRunItem(partition, value)
+			if err == nil {
+				add(run.FirstID)
+			}
+			return false, err
+		})
+		if err != nil {
+			return err
 		}
-		return false, err
-	})
-	return err
+	}
+	return nil
 }
 
 // dropDay deletes all that a user has in a day, but for the messages that are

@@ -23,7 +23,7 @@ func TestClaimOfAMessageWhoseRunIsGone(t *testing.T) {
 	m := message(t, "http://a.example/x", noon)
 	err := ledger.New(first).Transact(t.Context(), noon, "ann", func(tx store.RunTx) error {
 		run := &posthaste.Run{
-			RunRef:      posthaste.RunRef{ID: "run", Position: tx.NextPosition()},
+			RunRef:      posthaste.RunRef{ID: "run", Position: tx.NextPosition(0)},
 			RunProgress: posthaste.RunProgress{State: posthaste.RunSuccess, CompletedAt: noon},
 		}
 		tx.Start(run)
@@ -53,11 +53,11 @@ func TestTrimOfManyRuns(t *testing.T) {
 	err := ledger.New(s).Transact(t.Context(), noon, "ann", func(tx store.RunTx) error {
 		for n := range many {
 			run := &posthaste.Run{
-				RunRef:      posthaste.RunRef{ID: fmt.Sprint("run-", n), Position: tx.NextPosition()},
+				RunRef:      posthaste.RunRef{ID: fmt.Sprint("run-", n), Position: tx.NextPosition(0)},
 				RunProgress: posthaste.RunProgress{State: posthaste.RunFailed, CompletedAt: noon},
 			}
 			tx.Start(run)
-			run.DeadLetterID = posthaste.DeadLetterID(tx.NextPosition())
+			run.DeadLetterID = posthaste.DeadLetterID(tx.NextPosition(0))
 			tx.AddToDLQ(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: &posthaste.Message{}})
 		}
 		return nil

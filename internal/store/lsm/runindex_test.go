@@ -33,7 +33,7 @@ func startRuns(tx store.RunTx, ids ...string) []*posthaste.Run {
 	return each(ids, func(id string) *posthaste.Run {
 		run := &posthaste.Run{
 			User:        "ann",
-			RunRef:      posthaste.RunRef{ID: id, URL: "http://workflow.example/", Position: tx.NextPosition()},
+			RunRef:      posthaste.RunRef{ID: id, URL: "http://workflow.example/", Position: tx.NextPosition(0)},
 			RunProgress: posthaste.RunProgress{State: posthaste.RunStarted},
 		}
 		tx.Start(run)
@@ -42,7 +42,7 @@ func startRuns(tx store.RunTx, ids ...string) []*posthaste.Run {
 }
 
 func addRunToDLQ(tx store.RunTx, run *posthaste.Run) {
-	run.State, run.DeadLetterID = posthaste.RunFailed, posthaste.DeadLetterID(tx.NextPosition())
+	run.State, run.DeadLetterID = posthaste.RunFailed, posthaste.DeadLetterID(tx.NextPosition(0))
 	tx.AddToDLQ(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: &posthaste.Message{}})
 	tx.Save(run)
 }

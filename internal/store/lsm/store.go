@@ -57,6 +57,8 @@ type Options struct {
 	// Memory is how many bytes of large messages may be claimed at the same time. Half as
 	// many are kept of messages that wait. 0: DefaultMemory.
 	Memory int
+	// Partitions says what is a partition of a user. Only package partition divides users.
+	Partitions store.Partitions
 	// Fatal is called when the disk can no longer be trusted: a failed sync, a
 	// damaged file. It must not return. nil: log and exit the process.
 	Fatal func(message string)
@@ -84,6 +86,7 @@ type Store struct {
 	scheduler  *lanes.Scheduler
 	reads      logReads
 	unreadable unreadableRecords
+	partitions store.Partitions
 
 	mu      sync.RWMutex // held for reading while the database is read
 	closing bool
@@ -91,7 +94,7 @@ type Store struct {
 	counted chan struct{} // closed when nobody counts lanes any more
 }
 
-var _ store.Backend = (*Store)(nil)
+var _ store.Divisible = (*Store)(nil)
 
 // Open opens the store in a directory, and makes it if there is none. It returns
 // ErrLocked, ErrNewer or ErrDamaged, wrapped, where they apply.
@@ -121,6 +124,7 @@ func openLocked(dir string, options Options, lock *pebble.Lock) (*Store, error) 
 	s := &Store{
 		reserve:    disk.NewReserve(options.FS, dir, options.Reserve, options.Logger),
 		unreadable: unreadableRecords{logger: options.Logger},
+		partitions: options.Partitions,
 		stop:       make(chan struct{}),
 		counted:    make(chan struct{}),
 	}

@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,36 @@ func (s *Store) Update(ctx context.Context, now time.Time, scope store.Scope, ch
 			return tx.err
 		}
 		tx.write()
+		return nil
+	})
+}
+
+// UpdateSeveral implements store.Divisible.
+func (s *Store) UpdateSeveral(ctx context.Context, now time.Time, scopes []store.Scope, change func([]store.Tx) error) error {
+	return s.writer.do(ctx, func(c *commit) error {
+		own, all := make([]transaction, len(scopes)), make([]store.Tx, len(scopes))
+		for i, scope := range scopes {
+			own[i].begin(s, c, now, scope.User)
+			defer own[i].end()
+			all[i] = &own[i]
+		}
+		if err := change(all); err != nil {
+			return err
+		}
+		for i := range own {
+			if own[i].err != nil {
+				return own[i].err
+			}
+		}
+		var events []logged // the log is written in order
+		for i := range own {
+			events, own[i].events = append(events, own[i].events...), nil
+			own[i].write()
+		}
+		slices.SortFunc(events, func(a, b logged) int { return cmp.Compare(a.event.Position, b.event.Position) })
+		for _, e := range events {
+			c.addEvent(e.message, e.event)
+		}
 		return nil
 	})
 }
@@ -144,8 +175,8 @@ func emptied[T any](all []T) []T {
 }
 
 // NextPosition implements store.Tx. A position that is not used is of no harm.
-func (tx *transaction) NextPosition() posthaste.Position {
-	tx.c.last = tx.c.last.Next(tx.now)
+func (tx *transaction) NextPosition(slot posthaste.Slot) posthaste.Position {
+	tx.c.last = tx.c.last.Next(tx.now, slot)
 	return tx.c.last
 }
 
@@ -224,13 +255,13 @@ func sameMilli(a, b time.Time) bool {
 }
 
 // Count implements store.Tx. Bytes are measured when they are asked for.
-func (tx *transaction) Count(kind store.ItemKind, entries, _ int) {
-	tx.counts = append(tx.counts, counted{tableOf(kind).counted, int64(entries)})
+func (tx *transaction) Count(of store.RecordKey, entries, _ int) {
+	tx.counts = append(tx.counts, counted{tableOf(of.Kind).counted, int64(entries)})
 }
 
 // Log implements store.Tx.
 func (tx *transaction) Log(m *posthaste.Message, event posthaste.Event) posthaste.Position {
-	event.Position, event.MessageID = tx.NextPosition(), m.ID
+	event.Position, event.MessageID = tx.NextPosition(m.ID.Slot()), m.ID
 	tx.events = append(tx.events, logged{m, event})
 	return event.Position
 }

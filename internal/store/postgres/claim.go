@@ -201,7 +201,7 @@ func (c *claiming) run(tx *tx) error {
 func (c *claiming) stampKeys() {
 	for _, lane := range c.lanes {
 		for _, key := range lane.keys {
-			key.loggedAt = c.peek(1).Time()
+			key.loggedAt = c.nextTime()
 		}
 	}
 }
@@ -347,7 +347,7 @@ func (c *claiming) lease(picked []*liveMessage) error {
 	for i, l := range picked {
 		var position posthaste.Position
 		if l.cancelRequested {
-			position = c.nextPosition(l.user)
+			position = c.nextPosition(l.user, l.id.Slot())
 		} else {
 			position = c.event(messages[i], posthaste.Event{MessageID: l.id, State: posthaste.StateActive})
 		}

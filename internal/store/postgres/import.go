@@ -113,9 +113,9 @@ func (i *importer) put(item *store.Item, found store.Found) {
 	scoped.putTerms(of, store.Found{}, found)
 	switch item.Kind {
 	case store.ItemDeadLetter, store.ItemRun, store.ItemRunDeadLetter:
-		scoped.Count(item.Kind, 1, len(item.Value))
+		scoped.Count(store.RecordKey{Kind: item.Kind, Key: item.Key}, 1, len(item.Value))
 	case store.ItemRunEntry:
-		scoped.Count(store.ItemRun, 0, len(item.Value))
+		scoped.Count(store.RecordKey{Kind: store.ItemRun, Key: item.Key[:8]}, 0, len(item.Value))
 	}
 }
 

@@ -101,7 +101,7 @@ func TestLargeListsInFlightAreBounded(t *testing.T) {
 // startWithList starts a run of which so many bytes are listed before its first message.
 func startWithList(ctx context.Context, s store.Store, m *posthaste.Message, size int) error {
 	return s.Transact(ctx, start, m.User, func(tx store.RunTx) error {
-		ref := posthaste.RunRef{ID: m.URL, URL: m.URL, Position: tx.NextPosition(), CreatedAt: start}
+		ref := posthaste.RunRef{ID: m.URL, URL: m.URL, Position: tx.NextPosition(0), CreatedAt: start}
 		run := &posthaste.Run{RunRef: ref, User: m.User, FirstID: m.ID, RunProgress: posthaste.RunProgress{State: posthaste.RunStarted}}
 		tx.Start(run)
 		m.Run = &posthaste.RunLink{RunRef: ref, CallType: posthaste.CallStep}

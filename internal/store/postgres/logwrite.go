@@ -23,7 +23,7 @@ type newResponse struct {
 
 // event logs an event of a message.
 func (tx *tx) event(m *posthaste.Message, e posthaste.Event) posthaste.Position {
-	e.Position = tx.nextPosition(m.User)
+	e.Position = tx.nextPosition(m.User, m.ID.Slot())
 	size := tx.log.add(m, &e)
 	tx.addUsage(usageKey{m.User, usageLog, dayOf(e.Position)}, 1, size)
 	return e.Position

@@ -26,11 +26,30 @@ type scopedTx struct {
 // Update implements store.Backend. The changes of a user that wait at the same time share a
 // transaction: see change.
 func (s *Store) Update(ctx context.Context, now time.Time, scope store.Scope, change func(store.Tx) error) error {
+	return s.UpdateSeveral(ctx, now, []store.Scope{scope}, func(all []store.Tx) error { return change(all[0]) })
+}
+
+// UpdateSeveral implements store.Divisible. Changes of more than one user have transactions of their own.
+func (s *Store) UpdateSeveral(ctx context.Context, now time.Time, scopes []store.Scope, change func([]store.Tx) error) error {
+	var w prefetch
+	users := make([]string, len(scopes))
+	for i, scope := range scopes {
+		w.add(prefetchOf(scope.User, scope.Hint))
+		users[i] = scope.User
+	}
 	var ended []store.Claim
-	err := s.call(ctx, now, []string{scope.User}, prefetchOf(scope.User, scope.Hint), func(tx *tx) error {
-		scoped := s.scoped(tx, scope.User)
-		err := cmp.Or(change(scoped), scoped.err)
-		ended = scoped.ended
+	err := s.call(ctx, now, users, w, func(tx *tx) error {
+		own, all := make([]*scopedTx, len(users)), make([]store.Tx, len(users))
+		for i, user := range users {
+			own[i] = s.scoped(tx, user)
+			all[i] = own[i]
+		}
+		err := change(all)
+		ended = nil
+		for _, scoped := range own {
+			err = cmp.Or(err, scoped.err)
+			ended = append(ended, scoped.ended...)
+		}
 		return err
 	})
 	if err == nil {
@@ -77,7 +96,9 @@ func scanDue(r pgx.CollectableRow) (d dueRecord, err error) {
 	return d, err
 }
 
-func (s *scopedTx) NextPosition() posthaste.Position { return s.nextPosition(s.user) }
+func (s *scopedTx) NextPosition(slot posthaste.Slot) posthaste.Position {
+	return s.nextPosition(s.user, slot)
+}
 
 // Get returns a flow-control key as the claims of this transaction have left it.
 func (s *scopedTx) Get(kind store.ItemKind, key []byte) ([]byte, error) {
@@ -159,8 +180,8 @@ func (s *scopedTx) DeleteBefore(kind store.ItemKind, before []byte) {
 	s.exec(`DELETE FROM posthaste.records WHERE user_id = $1 AND kind = $2 AND key < $3`, s.user, int16(kind), before)
 }
 
-func (s *scopedTx) Count(kind store.ItemKind, entries, size int) {
-	s.addUsage(usageKey{user: s.user, kind: int16(kind)}, entries, size)
+func (s *scopedTx) Count(of store.RecordKey, entries, size int) {
+	s.addUsage(usageKey{user: s.user, kind: int16(of.Kind)}, entries, size)
 }
 
 func (s *scopedTx) Log(m *posthaste.Message, event posthaste.Event) posthaste.Position {
@@ -170,7 +191,7 @@ func (s *scopedTx) Log(m *posthaste.Message, event posthaste.Event) posthaste.Po
 func (s *scopedTx) Accept(m *posthaste.Message, place store.Place) {
 	envelope := record.AppendMessage(nil, m)
 	s.accepted = append(s.accepted, newMessageRow(m, envelope))
-	s.addUsage(usageKey{m.User, usageLog, dayOf(s.peek(1))}, 0, len(envelope))
+	s.addUsage(usageKey{m.User, usageLog, dayOf(posthaste.FirstPosition(s.nextTime()))}, 0, len(envelope))
 	l := &liveMessage{user: m.User, id: m.ID, lane: laneOf(m)}
 	l.setPlace(&place)
 	if m.FlowControl.Key != "" {

@@ -85,7 +85,7 @@ func TestRoundTrips(t *testing.T) {
 		}},
 		"put what is found by terms": {8, 2, func(n int) {
 			update(t, s, store.Hint{}, func(tx store.Tx) error {
-				tx.Put(store.ItemDeadLetter, positionKey(tx.NextPosition()), []byte("value"), store.Found{},
+				tx.Put(store.ItemDeadLetter, positionKey(tx.NextPosition(0)), []byte("value"), store.Found{},
 					store.Found{Terms: []store.Term{all, {Field: 'n', Hash: uint64(n)}}})
 				return nil
 			})

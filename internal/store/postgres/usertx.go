@@ -117,7 +117,7 @@ func (t *userTx) queuePrefetch(batch *pgx.Batch, changes []*change) {
 		}
 	}
 	if logs {
-		t.takePositions(batch, positionsAtOnce, posthaste.FirstPosition(lowest))
+		t.takePositions(batch, positionsAtOnce*posthaste.Slots, posthaste.FirstPosition(lowest))
 	}
 	t.queue(batch, all)
 }
@@ -267,7 +267,7 @@ func (t *userTx) writeTotals(batch *pgx.Batch) {
 	t.writeFreedKeys(batch)
 }
 
-// positionsAtOnce is how many positions a transaction takes. Unused ones are lost.
+// positionsAtOnce is how many positions a transaction takes in each slot. Unused ones are lost.
 const positionsAtOnce = 1024
 
 // positions are taken and not yet used.
@@ -286,30 +286,32 @@ func (t *userTx) takePositions(batch *pgx.Batch, count int, lowest posthaste.Pos
 	})
 }
 
-// nextPosition takes the next position for a user's log. Positions ascend over all users and
-// are taken while the user is locked, so they ascend in commit order for each.
-func (tx *tx) nextPosition(user string) posthaste.Position {
+// nextPosition takes the next position in a slot for a user's log. Positions ascend over all users
+// and are taken while the user is locked, so they ascend in commit order for each.
+func (tx *tx) nextPosition(user string, slot posthaste.Slot) posthaste.Position {
 	tx.writes++
 	tx.reserve(1)
-	p := tx.free.next
-	tx.free.next++
-	tx.free.left--
+	p := (tx.free.next - 1).Next(time.Time{}, slot)
+	tx.free.left -= int(p + 1 - tx.free.next)
+	tx.free.next = p + 1
 	tx.ends[user] = p
 	return p
 }
 
-// peek returns the position that the n-th event from here will have.
-func (tx *tx) peek(n int) posthaste.Position {
-	tx.reserve(n)
-	return tx.free.next + posthaste.Position(n-1)
+// nextTime returns the time of the next event.
+func (tx *tx) nextTime() time.Time {
+	tx.reserve(1)
+	return tx.free.next.Time()
 }
 
-// reserve ensures that the next n positions are consecutive and not before the present time.
+// reserve ensures that the next n positions, whatever their slots, are taken together and not before
+// the present time.
 func (tx *tx) reserve(n int) {
 	lowest := posthaste.FirstPosition(tx.now)
+	n *= posthaste.Slots
 	if tx.free.left >= n && tx.free.next >= lowest {
 		return
 	}
 	tx.free = positions{}
-	_ = tx.ask(func(batch *pgx.Batch) { tx.takePositions(batch, max(n, positionsAtOnce), lowest) }) // a failure is the transaction's
+	_ = tx.ask(func(batch *pgx.Batch) { tx.takePositions(batch, max(n, positionsAtOnce*posthaste.Slots), lowest) }) // a failure is the transaction's
 }

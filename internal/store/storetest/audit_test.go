@@ -62,7 +62,7 @@ func TestAudit(t *testing.T) {
 		},
 		{
 			name:    "a position is repeated",
-			entries: change(1, func(e *store.Entry) { e.Position-- }),
+			entries: change(1, func(e *store.Entry) { e.Position -= 2 * posthaste.Slots }),
 			want:    "not in the order",
 		},
 		{

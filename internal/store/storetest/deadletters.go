@@ -114,12 +114,19 @@ var deadLetterQueryPromises = queryPromises(lettersOfFailures, noLetterHas)
 // largeDeadLetterPromises are about what takes more memory than one call may have.
 var largeDeadLetterPromises = []promise{
 	{"large dead letters are retried in batches", func(tr *trial) {
+		made := map[posthaste.DeadLetterID]*posthaste.Message{}
 		tr.inBatches(6, func(ids []posthaste.DeadLetterID, step store.Progress) []posthaste.DeadLetterID {
 			size, last := 0, 0
 			retried, err := tr.store.RetryDeadLetters(tr.Context(), tr.now, ann, ids, func(d *posthaste.DeadLetter) (*posthaste.Message, error) {
+				if d.ID == ids[0] {
+					size = 0 // it begins, or begins again
+				}
 				last = store.DeadLetterSize(d)
 				size += last
-				return tr.message(), nil
+				if made[d.ID] == nil {
+					made[d.ID] = tr.message()
+				}
+				return made[d.ID], nil
 			}, step)
 			if err != nil || size-last >= store.BatchBytes {
 				tr.Errorf("%d dead letters of %d bytes are retried at once, %v", len(retried), size, err)

@@ -419,7 +419,7 @@ func (f forgetful) CancelDeliveries(run *posthaste.Run, inFlight bool) error {
 
 func (f forgetful) Wait(w *posthaste.Waiter) {
 	if f.forgets("Wait") {
-		w.Position = f.NextPosition()
+		w.Position = f.NextPosition(w.Run.Position.Slot())
 		return
 	}
 	f.RunTx.Wait(w)
@@ -473,7 +473,9 @@ func (c conservative) LatestRun(ctx context.Context, user, id string) (*posthast
 // stuck gives one position to all.
 type stuck struct{ store.RunTx }
 
-func (s stuck) NextPosition() posthaste.Position { return posthaste.FirstPosition(s.Now()) }
+func (s stuck) NextPosition(posthaste.Slot) posthaste.Position {
+	return posthaste.FirstPosition(s.Now())
+}
 
 // hasty writes although it failed.
 type hasty struct{ store.Store }

@@ -26,9 +26,10 @@ var runQueryPromises = slices.Concat(queryPromises(runsStarted, noRunHas), []pro
 		const many = 100
 		var all []posthaste.RunRef
 		tr.transact(func(tx store.RunTx) error {
+			all = nil
 			for n := range many {
 				made := tr.runOf(withID(fmt.Sprintf("run-%03d", n)))
-				made.Position = tx.NextPosition()
+				made.Position = tx.NextPosition(made.Slot())
 				made.CreatedAt, made.Labels, made.FlowControl.Key = made.Position.Time(), []string{"label"}, "key"
 				tx.Start(&made)
 				all = append(all, made.RunRef)

@@ -119,7 +119,7 @@ var runPromises = []promise{
 		tr.same("log of the run", "CREATED RUN_STARTED RUN_FAILED", statesText(entries))
 		failed := entries[len(entries)-1]
 		want := posthaste.Event{
-			Position: posthaste.FirstPosition(tr.now), MessageID: first.ID, State: posthaste.StateRunFailed, Error: "for a reason",
+			Position: posthaste.Position(0).Next(tr.now, first.ID.Slot()), MessageID: first.ID, State: posthaste.StateRunFailed, Error: "for a reason",
 		}
 		tr.same("event", want, failed.Event)
 		tr.same("message of the event", first, failed.Message)
@@ -135,7 +135,7 @@ func checkNextPositions(tr *trial) {
 		tr.Helper()
 		var own []posthaste.Position
 		err := tr.store.Transact(tr.Context(), tr.now, ann, func(tx store.RunTx) error {
-			own = []posthaste.Position{tx.NextPosition(), tx.NextPosition()}
+			own = []posthaste.Position{tx.NextPosition(0), tx.NextPosition(0)}
 			return result
 		})
 		if !errors.Is(err, result) {
@@ -173,7 +173,7 @@ func checkRunsOfOthers(tr *trial) {
 		tx.BufferEvent(run.Position, "event", []byte("theirs"))
 		tx.PutIdempotencyRecord(run, "key", first.ID)
 		tx.CacheResponse("key", []byte("theirs"))
-		letter.ID = posthaste.DeadLetterID(tx.NextPosition())
+		letter.ID = posthaste.DeadLetterID(tx.NextPosition(run.Slot()))
 		run.DeadLetterID, run.State = letter.ID, posthaste.RunFailed
 		tx.AddToDLQ(run, letter)
 		tx.Save(run)

@@ -153,7 +153,10 @@ var runSettlePromises = []promise{
 		settlement := store.RetryAt(claims[0], tr.now.Add(time.Minute), refused)
 		settlement.UpdateRun = func(tx store.RunTx, _ *store.Settlement) error {
 			run, err := tx.Run(run.Position)
-			return errors.Join(err, tx.CancelDeliveries(run, true))
+			if err != nil {
+				return err
+			}
+			return tx.CancelDeliveries(run, true)
 		}
 		tr.settle(settlement)
 		tr.wantLog(first, "CREATED ACTIVE ERROR RETRY")

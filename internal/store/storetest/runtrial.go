@@ -89,7 +89,7 @@ func withID(id string) func(*posthaste.Run) {
 // delivers, and logs that.
 func begin(tx store.RunTx, made posthaste.Run, first *posthaste.Message) (*posthaste.Run, error) {
 	run := made
-	run.Position = tx.NextPosition()
+	run.Position = tx.NextPosition(run.Slot())
 	run.CreatedAt, run.FirstID = run.Position.Time(), first.ID
 	tx.Start(&run)
 	err := appendTo(tx, &run, first)
@@ -110,7 +110,7 @@ func appendTo(tx store.RunTx, run *posthaste.Run, m *posthaste.Message) error {
 func (tr *trial) start(edits ...func(*posthaste.Run)) (*posthaste.Run, *posthaste.Message) {
 	tr.Helper()
 	made := tr.runOf(edits...)
-	first := tr.message(ownedBy(made.User))
+	first := tr.message(ownedBy(made.User), ofRun(&made, posthaste.CallStep))
 	var run *posthaste.Run
 	tr.transactAs(made.User, func(tx store.RunTx) (err error) {
 		run, err = begin(tx, made, first)
@@ -122,20 +122,20 @@ func (tr *trial) start(edits ...func(*posthaste.Run)) (*posthaste.Run, *posthast
 // step adds an entry to a run's list and returns the message that delivers it.
 func (tr *trial) step(run *posthaste.Run, edits ...func(*posthaste.Message)) *posthaste.Message {
 	tr.Helper()
-	m := tr.message(append(edits, ownedBy(run.User))...)
+	m := tr.message(append(edits, ownedBy(run.User), ofRun(run, posthaste.CallStep))...)
 	tr.update(run, func(tx store.RunTx, run *posthaste.Run) error { return appendTo(tx, run, m) })
 	return m
+}
+
+func ofRun(run *posthaste.Run, callType posthaste.CallType) func(*posthaste.Message) {
+	return func(m *posthaste.Message) { m.Run = &posthaste.RunLink{RunRef: run.RunRef, CallType: callType} }
 }
 
 // acceptOf makes a message of a run that adds nothing to its list and has it
 // accepted: a failure callback, unless the edits say otherwise.
 func (tr *trial) acceptOf(run *posthaste.Run, edits ...func(*posthaste.Message)) *posthaste.Message {
 	tr.Helper()
-	m := tr.message(ownedBy(run.User))
-	m.Run = &posthaste.RunLink{RunRef: run.RunRef, CallType: posthaste.CallFailure}
-	for _, edit := range edits {
-		edit(m)
-	}
+	m := tr.message(append([]func(*posthaste.Message){ownedBy(run.User), ofRun(run, posthaste.CallFailure)}, edits...)...)
 	tr.transactAs(run.User, func(tx store.RunTx) error { return tx.Accept(m) })
 	return m
 }
@@ -237,7 +237,7 @@ func letterOf(m *posthaste.Message) *posthaste.DeadLetter {
 
 // addToDLQIn lets a run fail in a transaction.
 func addToDLQIn(tx store.RunTx, run *posthaste.Run, d *posthaste.DeadLetter) {
-	d.ID = posthaste.DeadLetterID(tx.NextPosition())
+	d.ID = posthaste.DeadLetterID(tx.NextPosition(run.Slot()))
 	run.State, run.CompletedAt, run.DeadLetterID = posthaste.RunFailed, tx.Now(), d.ID
 	run.FailedID, run.FailedStatus = d.Message.ID, 0
 	if d.Response != nil {

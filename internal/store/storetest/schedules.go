@@ -69,7 +69,7 @@ var schedulePromises = []promise{
 			{[]string{ann, anna}, nil, time.Time{}},
 		} {
 			due, next, err := tr.store.DueSchedules(tr.Context(), tr.now, 2, test.except...)
-			if err != nil || !slices.Equal(idsOfSchedules(due), test.want) || !next.Equal(test.next) {
+			if err != nil || !slices.Equal(slices.Sorted(slices.Values(idsOfSchedules(due))), test.want) || !next.Equal(test.next) {
 				tr.Errorf("without %q: due %q, next %v, %v, want %q and %v", test.except, idsOfSchedules(due), next, err, test.want, test.next)
 			}
 		}

@@ -96,7 +96,7 @@ func (s *seam) survives(crash func()) {
 	due := store.Found{DueAt: s.now}
 	s.update(ann, func(tx store.Tx) error {
 		tx.Put(store.ItemSchedule, []byte("s"), []byte("value of s"), store.Found{}, due)
-		tx.Count(store.ItemDeadLetter, findables, 0)
+		tx.Count(deadLetters, findables, 0)
 		return nil
 	})
 	ended, claimed, asked, paused := s.accept(), s.accept(), s.accept(delayed(time.Hour)), s.accept(through("q"))
@@ -107,7 +107,7 @@ func (s *seam) survives(crash func()) {
 	}
 	var before posthaste.Position
 	s.update(ann, func(tx store.Tx) error {
-		before = tx.NextPosition()
+		before = tx.NextPosition(0)
 		tx.Put(store.ItemURLGroup, []byte("position"), positionKey(before), store.Found{}, store.Found{})
 		return nil
 	})
@@ -133,7 +133,7 @@ func (s *seam) survives(crash func()) {
 	}
 	s.wantPlace(paused, func(p store.Place) bool { return p.Waits() })
 	s.update(ann, func(tx store.Tx) error {
-		if at := tx.NextPosition(); at <= before {
+		if at := tx.NextPosition(0); at <= before {
 			s.Errorf("position %d after the crash, %d before it", at, before)
 		}
 		return nil
@@ -144,6 +144,12 @@ func (s *seam) survives(crash func()) {
 	s.putQueue(posthaste.Queue{Name: "q", Parallelism: 1})
 	s.claimThese(paused)
 }
+
+// deadLetters and runs are what is counted.
+var (
+	deadLetters = store.RecordKey{Kind: store.ItemDeadLetter, Key: positionKey(0)}
+	runs        = store.RecordKey{Kind: store.ItemRun, Key: positionKey(0)}
+)
 
 func scopeOf(user string) store.Scope { return store.Scope{User: user} }
 

@@ -19,8 +19,8 @@ var seamAtomicPromises = []seamPromise{
 			tx.Put(store.ItemSchedule, []byte("s"), []byte("value"), store.Found{}, store.Found{DueAt: s.now})
 			tx.Put(store.ItemDeadLetter, entry, []byte("value"), store.Found{}, store.Found{Terms: []store.Term{term}})
 			tx.Put(store.ItemQueue, []byte("q"), queueRecord(posthaste.Queue{Parallelism: 1}), store.Found{}, store.Found{})
-			tx.Count(store.ItemDeadLetter, 1, 5)
-			tx.Count(store.ItemRun, 1, 5)
+			tx.Count(deadLetters, 1, 5)
+			tx.Count(runs, 1, 5)
 			acceptIn(tx, m)
 			endIn(tx, s.placeIn(tx, waiting), waiting, posthaste.StateCancelled)
 			return errNoChange
@@ -53,6 +53,35 @@ var seamAtomicPromises = []seamPromise{
 			s.Errorf("the log has %v", got)
 		}
 		s.claimThese(waiting)
+	}},
+	{"a change of several users happens for all of them or for none", func(s *seam) {
+		b, ok := s.Backend.(store.Divisible)
+		if !ok {
+			s.Skip("its users are divided")
+		}
+		mine, hers := s.accept(), s.accept(ownedBy(anna))
+		both := func(result error) {
+			s.Helper()
+			scopes := []store.Scope{scopeOf(ann), {User: anna, Hint: store.Hint{Places: []posthaste.MessageID{hers.ID}}}}
+			s.wantErr(result, b.UpdateSeveral(s.Context(), s.now, scopes, func(txs []store.Tx) error {
+				for i, m := range []*posthaste.Message{mine, hers} {
+					txs[i].Put(store.ItemURLGroup, []byte("g"), []byte(m.User), store.Found{}, store.Found{})
+					endIn(txs[i], s.placeIn(txs[i], m), m, posthaste.StateCancelled)
+				}
+				return result
+			}))
+		}
+		both(errNoChange)
+		for _, m := range []*posthaste.Message{mine, hers} {
+			s.view(m.User, func(r store.Reader) { s.wantNone(r, store.ItemURLGroup, "g") })
+			s.wantPlace(m, func(p store.Place) bool { return p.Waits() })
+		}
+		both(nil)
+		for _, m := range []*posthaste.Message{mine, hers} {
+			s.view(m.User, func(r store.Reader) { s.wantValue(r, store.ItemURLGroup, "g", m.User) })
+			s.wantPlace(m, func(p store.Place) bool { return p.State == posthaste.StateCancelled })
+		}
+		s.claimThese()
 	}},
 	{"concurrent changes of a record happen one after another", func(s *seam) {
 		const workers, times = 8, 12
@@ -119,12 +148,12 @@ var seamAtomicPromises = []seamPromise{
 			for i := range 3 {
 				tx.Put(store.ItemDeadLetter, positionKey(posthaste.FirstPosition(s.now)+posthaste.Position(i)), []byte("d"), store.Found{}, store.Found{})
 			}
-			tx.Count(store.ItemDeadLetter, 3, 30)
+			tx.Count(deadLetters, 3, 30)
 			return nil
 		})
 		s.update(ann, func(tx store.Tx) error {
 			tx.Delete(store.ItemDeadLetter, positionKey(posthaste.FirstPosition(s.now)), store.Found{})
-			tx.Count(store.ItemDeadLetter, -1, -10)
+			tx.Count(deadLetters, -1, -10)
 			return nil
 		})
 		for user, want := range map[string]int64{ann: 2, anna: 0} {

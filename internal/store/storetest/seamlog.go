@@ -21,9 +21,9 @@ var seamLogPromises = []seamPromise{
 				p := s.placeIn(tx, m)
 				positions = append(positions,
 					tx.Log(m, posthaste.Event{MessageID: m.ID, State: posthaste.StateError, Error: "no", Response: response}),
-					tx.NextPosition(),
+					tx.NextPosition(0),
 					tx.Log(other, posthaste.Event{MessageID: other.ID, State: posthaste.StateCancelRequested}),
-					tx.NextPosition(),
+					tx.NextPosition(0),
 					tx.Log(m, posthaste.Event{MessageID: m.ID, State: posthaste.StateRetry, NextDeliveryAt: m.NotBefore}))
 				tx.Save(m, p)
 				return nil
@@ -67,7 +67,7 @@ var seamLogPromises = []seamPromise{
 			for range 6 {
 				var p, q posthaste.Position
 				err := s.Update(s.Context(), s.now, scopeOf(ann), func(tx store.Tx) error {
-					p, q = tx.NextPosition(), tx.NextPosition()
+					p, q = tx.NextPosition(0), tx.NextPosition(0)
 					tx.Put(store.ItemURLGroup, positionKey(p), []byte("v"), store.Found{}, store.Found{})
 					return nil
 				})
@@ -89,7 +89,7 @@ var seamLogPromises = []seamPromise{
 	}},
 	{"positions of a change begin at its time", func(s *seam) {
 		s.update(ann, func(tx store.Tx) error {
-			if at := tx.NextPosition(); at < posthaste.FirstPosition(s.now) {
+			if at := tx.NextPosition(0); at < posthaste.FirstPosition(s.now) {
 				s.Errorf("position %d is before %d, the first of now", at, posthaste.FirstPosition(s.now))
 			}
 			return nil

@@ -161,7 +161,8 @@ func (mk *maker) message(now time.Time, edits ...func(*posthaste.Message)) *post
 	for _, edit := range edits {
 		edit(m)
 	}
-	mk.ids[m.User] = append(mk.ids[m.User], id)
+	m.SetSlot()
+	mk.ids[m.User] = append(mk.ids[m.User], m.ID)
 	return m
 }
 

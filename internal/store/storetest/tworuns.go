@@ -13,7 +13,7 @@ import (
 func TwoRuns(user string, now time.Time, newMessage func(time.Time) *posthaste.Message) func(store.RunTx) error {
 	return func(tx store.RunTx) error {
 		for _, id := range []string{"wfr_waits", "wfr_fails"} {
-			at := tx.NextPosition()
+			at := tx.NextPosition(posthaste.SlotOf(id))
 			run := &posthaste.Run{RunRef: posthaste.RunRef{ID: id, URL: "http://w.example/", Position: at, CreatedAt: at.Time()}, User: user}
 			run.State = posthaste.RunStarted
 			m := newMessage(now)
@@ -30,7 +30,7 @@ func TwoRuns(user string, now time.Time, newMessage func(time.Time) *posthaste.M
 				tx.Wait(&posthaste.Waiter{Run: run.RunRef, Topic: posthaste.EventTopic("e"), Deadline: now.Add(time.Hour)})
 				continue
 			}
-			run.State, run.CompletedAt, run.DeadLetterID = posthaste.RunFailed, now, posthaste.DeadLetterID(tx.NextPosition())
+			run.State, run.CompletedAt, run.DeadLetterID = posthaste.RunFailed, now, posthaste.DeadLetterID(tx.NextPosition(run.Slot()))
 			tx.Save(run)
 			tx.AddToDLQ(run, &posthaste.DeadLetter{ID: run.DeadLetterID, Message: m})
 		}

@@ -41,9 +41,8 @@ var usagePromises = []promise{
 		tr.wantKept("dead letters", 3, first.FailedAt(), tr.usage(ann).DeadLetters)
 		tr.ok(errorOf(tr.store.DeleteDeadLetters(tr.Context(), ann, []posthaste.DeadLetterID{first.ID, first.ID}, nil)))
 		tr.wantKept("dead letters", 2, second.FailedAt(), tr.usage(ann).DeadLetters)
-		tr.retry([]posthaste.DeadLetterID{second.ID}, func(d *posthaste.DeadLetter) (*posthaste.Message, error) {
-			return tr.message(delayed(never)), nil
-		})
+		again := tr.message(delayed(never))
+		tr.retry([]posthaste.DeadLetterID{second.ID}, func(*posthaste.DeadLetter) (*posthaste.Message, error) { return again, nil })
 		tr.wantKept("dead letters", 1, third.FailedAt(), tr.usage(ann).DeadLetters)
 	}},
 	{"runs are counted, and apart from them those in the DLQ", func(tr *trial) {

@@ -209,6 +209,9 @@ type flowID struct {
 	user, key string
 }
 
+// flowID returns the key that limits a user's messages.
+func (s *Scheduler) flowID(user, key string) flowID { return flowID{s.disk.KeyHome(user, key), key} }
+
 // limiter keeps a flow-control key's limits. It is shared by all lanes whose
 // messages name the key. Guarded by Scheduler.mu.
 type limiter struct {

@@ -68,6 +68,9 @@ type Disk interface {
 	// is not stored.
 	ReadQueue(user, name string) (*posthaste.Queue, error)
 	ReadFlowKey(user, key string) (*posthaste.FlowKey, error)
+	// KeyHome returns whose flow-control key limits a user's messages: that of another of the user's
+	// partitions.
+	KeyHome(user, key string) string
 }
 
 // New returns a scheduler that claims large messages of up to memory bytes together, and

@@ -22,6 +22,8 @@ func (d *limitsInMemory) ReadQueue(_, name string) (*posthaste.Queue, error) {
 	return &q, nil
 }
 
+func (d *limitsInMemory) KeyHome(user, _ string) string { return user }
+
 func (d *limitsInMemory) ReadFlowKey(_, name string) (*posthaste.FlowKey, error) {
 	k := d.keys[name]
 	return &k, nil

@@ -33,6 +33,8 @@ func (nothingOnDisk) ReadQueue(_, name string) (*posthaste.Queue, error) {
 	return &posthaste.Queue{Name: name, Parallelism: 100}, nil
 }
 
+func (d nothingOnDisk) KeyHome(user, _ string) string { return user }
+
 func (d nothingOnDisk) ReadFlowKey(_, key string) (*posthaste.FlowKey, error) {
 	return &posthaste.FlowKey{Key: key, FlowLimit: d.keys[key]}, nil
 }

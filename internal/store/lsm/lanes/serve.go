@@ -251,7 +251,7 @@ func (s *Scheduler) limiterOf(it *Item) (*limiter, error) {
 	if it.Waiting.FlowKey == "" {
 		return nil, nil
 	}
-	id := flowID{it.lane.id.User, it.Waiting.FlowKey}
+	id := s.flowID(it.lane.id.User, it.Waiting.FlowKey)
 	if limit := s.limiters[id]; limit != nil {
 		return limit, nil
 	}

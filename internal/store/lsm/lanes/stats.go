@@ -126,7 +126,7 @@ func (s *Scheduler) head(l *lane) store.LaneHead {
 		name = l.id.Name
 	}
 	if name != "" {
-		s.headOfKey(&head, l, flowID{l.id.User, name})
+		s.headOfKey(&head, l, s.flowID(l.id.User, name))
 	}
 	return head
 }

@@ -164,7 +164,7 @@ func (m *Model) signal() {
 
 // append adds an event to the log and returns its position.
 func (m *Model) append(now time.Time, l *life, event posthaste.Event) posthaste.Position {
-	event.Position = m.nextPosition(now)
+	event.Position = m.nextPosition(now, l.message.ID.Slot())
 	m.log = append(m.log, entry{event, l})
 	m.tellWatchers()
 	return event.Position
@@ -176,8 +176,8 @@ func (m *Model) tellWatchers() {
 	m.grown = make(chan struct{})
 }
 
-func (m *Model) nextPosition(now time.Time) posthaste.Position {
-	m.position = m.position.Next(now)
+func (m *Model) nextPosition(now time.Time, slot posthaste.Slot) posthaste.Position {
+	m.position = m.position.Next(now, slot)
 	return m.position
 }
 

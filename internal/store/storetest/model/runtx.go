@@ -58,7 +58,9 @@ func (tx *runTx) execution(at posthaste.Position) *execution {
 func (tx *runTx) Now() time.Time { return tx.now }
 
 // NextPosition implements store.RunTx.
-func (tx *runTx) NextPosition() posthaste.Position { return tx.nextPosition(tx.now) }
+func (tx *runTx) NextPosition(slot posthaste.Slot) posthaste.Position {
+	return tx.nextPosition(tx.now, slot)
+}
 
 // Run implements store.RunTx.
 func (tx *runTx) Run(at posthaste.Position) (*posthaste.Run, error) {
@@ -192,7 +194,7 @@ func (tx *runTx) Cancel(id posthaste.MessageID) (bool, error) {
 
 // Wait implements store.RunTx.
 func (tx *runTx) Wait(w *posthaste.Waiter) {
-	w.Position = tx.NextPosition()
+	w.Position = tx.NextPosition(w.Run.Position.Slot())
 	tx.write(func() { tx.waiters = append(tx.waiters, &waiter{*w, tx.user}) })
 }
 
@@ -234,7 +236,7 @@ func (tx *runTx) EndWait(w *posthaste.Waiter) {
 
 // BufferEvent implements store.RunTx.
 func (tx *runTx) BufferEvent(run posthaste.Position, eventID string, body []byte) {
-	event := keptEvent{tx.NextPosition(), eventID, body}
+	event := keptEvent{tx.NextPosition(run.Slot()), eventID, body}
 	tx.write(func() {
 		x := tx.execution(run)
 		x.events = append(x.events, event)

@@ -1,0 +1,188 @@
+// Package partition divides what belongs to a user into partitions, each of which is a user to the
+// backend below. It implements store.Backend: a change is made in the partitions that it turns out to
+// need, in one commit; what is read of all of a user is merged.
+package partition
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Store is a backend whose users are divided.
+type Store struct {
+	store.Backend // its users are partitions
+	below         store.Divisible
+	partitions    store.Partitions
+	growing       growing
+}
+
+var _ store.Backend = (*Store)(nil)
+
+// New divides the users of a backend, which must know of the partitions, too. A single partition is the
+// user itself, and costs nothing.
+func New(backend store.Divisible, partitions store.Partitions) store.Backend {
+	if partitions <= 1 {
+		return backend
+	}
+	return &Store{Backend: backend, below: backend, partitions: partitions}
+}
+
+// slotOf returns the slot of a record: that of the name it is kept under, of the run or the event whose
+// position its key has, or any that the key always has.
+func slotOf(of store.RecordKey) posthaste.Slot {
+	key := of.Key
+	switch of.Kind {
+	case store.ItemQueue:
+		return posthaste.Lane{Kind: posthaste.LaneQueue, Name: string(key)}.Slot()
+	case store.ItemFlowKey:
+		return posthaste.Lane{Kind: posthaste.LaneFlow, Name: string(key)}.Slot()
+	case store.ItemSubmission, store.ItemResponse: // after the window a hash
+		return posthaste.Slot(key[4] % posthaste.Slots)
+	case store.ItemLatestRun, store.ItemTopic: // begins with a hash
+		return posthaste.Slot(key[0] % posthaste.Slots)
+	case store.ItemFailedRunID: // ends with a position
+		return posthaste.Slot(key[len(key)-1] % posthaste.Slots)
+	case store.ItemURLGroup, store.ItemSchedule, store.ItemAction:
+		return posthaste.SlotOf(string(key))
+	case store.ItemSecret:
+		return 0
+	}
+	return posthaste.Slot(key[min(7, len(key)-1)] % posthaste.Slots) // begins with a position
+}
+
+// slotOfPrefix returns the slot of all records of a kind whose keys begin with a prefix, if they have
+// one in common.
+func slotOfPrefix(kind store.ItemKind, prefix []byte) (slot posthaste.Slot, ok bool) {
+	switch kind {
+	case store.ItemRunEntry, store.ItemIdempotencyRecord, store.ItemRunEvent, store.ItemWaiter:
+		ok = len(prefix) >= 8
+	case store.ItemTopic:
+		ok = len(prefix) >= 16
+	}
+	if ok {
+		slot = slotOf(store.RecordKey{Kind: kind, Key: prefix})
+	}
+	return slot, ok
+}
+
+// of returns a message as the partition has it that it is in.
+func (s *Store) of(m *posthaste.Message) *posthaste.Message {
+	own := *m
+	own.User = s.partitions.Of(m.User, m.ID.Slot())
+	return &own
+}
+
+// whole returns a message of a partition as that of its user.
+func whole(m *posthaste.Message) *posthaste.Message {
+	if m == nil {
+		return nil
+	}
+	own := *m
+	own.User = store.UserOf(m.User)
+	return &own
+}
+
+// scopes divides a scope among the partitions of a set.
+func (s *Store) scopes(scope store.Scope, in set) []store.Scope {
+	all := s.partitions.All(scope.User)
+	var scopes []store.Scope
+	for n := range in.each() {
+		scopes = append(scopes, store.Scope{User: all[n], Hint: s.hint(scope.Hint, n)})
+	}
+	return scopes
+}
+
+// hint returns the part of a hint that is about a partition.
+func (s *Store) hint(hint store.Hint, n int) (own store.Hint) {
+	for _, r := range hint.Records {
+		if s.partitions.Number(slotOf(r)) == n {
+			own.Records = append(own.Records, r)
+		}
+	}
+	within := func(ids []posthaste.MessageID) (own []posthaste.MessageID) {
+		for _, id := range ids {
+			if s.partitions.Number(id.Slot()) == n {
+				own = append(own, id)
+			}
+		}
+		return own
+	}
+	own.Places, own.Messages = within(hint.Places), within(hint.Messages)
+	return own
+}
+
+// named returns the partitions that a hint names.
+func (s *Store) named(hint store.Hint) (in set) {
+	for _, r := range hint.Records {
+		in.add(s.partitions.Number(slotOf(r)))
+	}
+	for _, id := range slices.Concat(hint.Places, hint.Messages) {
+		in.add(s.partitions.Number(id.Slot()))
+	}
+	return in
+}
+
+// Due implements store.Backend.
+func (s *Store) Due(ctx context.Context, kind store.ItemKind, now time.Time, limit int, except ...string) ([]store.Record, time.Time, error) {
+	var excepted []string
+	for _, user := range except {
+		excepted = append(excepted, s.partitions.All(user)...)
+	}
+	due, next, err := s.Backend.Due(ctx, kind, now, limit, excepted...)
+	for i := range due {
+		due[i].User = store.UserOf(due[i].User)
+	}
+	return due, next, err
+}
+
+// Claim implements store.Backend.
+func (s *Store) Claim(ctx context.Context, now time.Time, limit int) ([]store.Claim, time.Time, error) {
+	claims, next, err := s.Backend.Claim(ctx, now, limit)
+	for i := range claims {
+		claims[i].Message = whole(claims[i].Message)
+	}
+	return claims, next, err
+}
+
+// Release implements store.Backend.
+func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
+	own := slices.Clone(claims)
+	for i := range own {
+		own[i].Message = s.of(own[i].Message)
+	}
+	return s.Backend.Release(ctx, now, own)
+}
+
+// Stats implements store.Backend.
+func (s *Store) Stats(ctx context.Context, now time.Time) (store.Stats, error) {
+	stats, err := s.Backend.Stats(ctx, now)
+	for i := range stats.Queues {
+		stats.Queues[i].User = store.UserOf(stats.Queues[i].User)
+	}
+	return stats, err
+}
+
+var errNotDivided = errors.New("partition: a store whose users are divided cannot be exported yet")
+
+// Export implements store.Backend.
+func (s *Store) Export(context.Context, time.Time, func(store.Item) error) error {
+	return errNotDivided
+}
+
+// Import implements store.Backend.
+func (s *Store) Import(ctx context.Context, items []store.Item) error {
+	own := slices.Clone(items)
+	for i := range own {
+		slot := slotOf(store.RecordKey{Kind: own[i].Kind, Key: own[i].Key})
+		if own[i].Kind == store.ItemMessage {
+			slot = posthaste.MessageID(own[i].Key).Slot()
+		}
+		own[i].User = s.partitions.Of(own[i].User, slot)
+	}
+	return s.Backend.Import(ctx, own)
+}

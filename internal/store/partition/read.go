@@ -1,0 +1,187 @@
+package partition
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// reader implements store.Reader over those of some partitions.
+type reader struct {
+	store   *Store
+	user    string
+	in      set
+	readers []store.Reader // by number
+}
+
+func newReader(s *Store, user string, in set) reader {
+	return reader{s, user, in, make([]store.Reader, s.partitions.Number(posthaste.Slots-1)+1)}
+}
+
+// View implements store.Backend. A partition is opened when it is read.
+func (s *Store) View(ctx context.Context, scope store.Scope, read func(store.Reader) error) error {
+	if scope.User == "" {
+		return s.Backend.View(ctx, scope, read)
+	}
+	all := s.partitions.All(scope.User)
+	r := newReader(s, scope.User, first(len(all)))
+	var open func(n int) error
+	open = func(n int) error {
+		if n == len(all) {
+			return read(&r)
+		}
+		return s.Backend.View(ctx, store.Scope{User: all[n], Hint: s.hint(scope.Hint, n)}, func(own store.Reader) error {
+			r.readers[n] = own
+			return open(n + 1)
+		})
+	}
+	return open(0)
+}
+
+// need ends the change unless some partitions are there.
+func (r *reader) need(some set) {
+	if missing := some &^ r.in; missing != 0 {
+		panic(elsewhere{missing})
+	}
+}
+
+func (r *reader) needAll() { r.need(first(len(r.readers))) }
+
+// number returns which partition has a slot, and is there.
+func (r *reader) number(slot posthaste.Slot) int {
+	n := r.store.partitions.Number(slot)
+	r.need(1 << n)
+	return n
+}
+
+// at returns the reader of the partition with a slot.
+func (r *reader) at(slot posthaste.Slot) store.Reader { return r.readers[r.number(slot)] }
+
+// Fetch implements store.Reader.
+func (r *reader) Fetch(hint store.Hint) error {
+	needed := r.store.named(hint)
+	r.need(needed)
+	for n := range needed.each() {
+		if err := r.readers[n].Fetch(r.store.hint(hint, n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Get implements store.Reader.
+func (r *reader) Get(kind store.ItemKind, key []byte) ([]byte, error) {
+	return r.at(slotOf(store.RecordKey{Kind: kind, Key: key})).Get(kind, key)
+}
+
+// Message implements store.Reader.
+func (r *reader) Message(id posthaste.MessageID) (*posthaste.Message, error) {
+	m, err := r.at(id.Slot()).Message(id)
+	return whole(m), err
+}
+
+// Place implements store.Reader.
+func (r *reader) Place(id posthaste.MessageID) (*store.Place, error) {
+	return r.at(id.Slot()).Place(id)
+}
+
+// LaneLengths implements store.Reader. Lanes of hosts are in all partitions.
+func (r *reader) LaneLengths(lanes []posthaste.Lane) ([]int, error) {
+	r.needAll()
+	lengths := make([]int, len(lanes))
+	for _, own := range r.readers {
+		some, err := own.LaneLengths(lanes)
+		if err != nil {
+			return nil, err
+		}
+		for i, n := range some {
+			lengths[i] += n
+		}
+	}
+	return lengths, nil
+}
+
+// UnderKeys implements store.Reader. Messages in queues may be in other partitions than their keys.
+func (r *reader) UnderKeys(keys []string, dueBy time.Time, atMost int) ([]store.KeyUse, error) {
+	r.needAll()
+	uses := make([]store.KeyUse, len(keys))
+	for _, own := range r.readers {
+		some, err := own.UnderKeys(keys, dueBy, atMost)
+		if err != nil {
+			return nil, err
+		}
+		for i, use := range some {
+			uses[i].InFlight += use.InFlight
+			uses[i].Waiting += use.Waiting
+		}
+	}
+	return uses, nil
+}
+
+// scanned is a record that a scan has found.
+type scanned struct{ key, value []byte }
+
+// Scan implements store.Reader. It merges what the partitions have, up to the first key beyond which one
+// of them may have more.
+func (r *reader) Scan(kind store.ItemKind, prefix, after []byte, limit int, visit func(key, value []byte) error) (more bool, err error) {
+	if slot, ok := slotOfPrefix(kind, prefix); ok {
+		return r.at(slot).Scan(kind, prefix, after, limit, visit)
+	}
+	r.needAll()
+	var all []scanned
+	var known []byte // up to here all are known; nil: everywhere
+	for _, own := range r.readers {
+		more, err := own.Scan(kind, prefix, after, limit, func(key, value []byte) error {
+			all = append(all, scanned{bytes.Clone(key), bytes.Clone(value)})
+			return nil
+		})
+		if err != nil {
+			return false, err
+		}
+		if last := len(all) - 1; more && (known == nil || bytes.Compare(all[last].key, known) < 0) {
+			known = all[last].key
+		}
+	}
+	slices.SortFunc(all, func(a, b scanned) int { return bytes.Compare(a.key, b.key) })
+	budget := store.NewPageBudget(0)
+	for i, found := range all {
+		if i == limit || known != nil && bytes.Compare(found.key, known) > 0 || !budget.Take(len(found.key)+len(found.value)) {
+			return true, nil
+		}
+		if err := visit(found.key, found.value); err != nil {
+			return false, err
+		}
+	}
+	return known != nil, nil
+}
+
+// foundAt is a record that a search has found.
+type foundAt struct {
+	at    posthaste.Position
+	value []byte
+}
+
+// Find implements store.Reader.
+func (r *reader) Find(query store.FindQuery, visit func(posthaste.Position, []byte) (bool, error)) (next posthaste.Position, more bool, err error) {
+	r.needAll()
+	m := merged[foundAt]{oldestFirst: query.OldestFirst, at: func(f foundAt) posthaste.Position { return f.at }}
+	for _, own := range r.readers {
+		budget := store.NewPageBudget(0)
+		next, more, err := own.Find(query, func(at posthaste.Position, value []byte) (bool, error) {
+			if !budget.Take(len(value)) {
+				return true, nil
+			}
+			m.items = append(m.items, foundAt{at, bytes.Clone(value)})
+			return false, nil
+		})
+		if err != nil {
+			return 0, false, err
+		}
+		m.ends(next, more)
+	}
+	return m.visit(func(f foundAt) (bool, error) { return visit(f.at, f.value) })
+}
