@@ -5,6 +5,8 @@ import (
 	"html/template"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // passage is what a search can find: a section of a page, or an operation of the API.
@@ -18,9 +20,20 @@ type passage struct {
 // add makes a passage one of those that can be found.
 func (b *built) add(all ...passage) {
 	for _, p := range all {
-		p.lowerTitle, p.lowerText = strings.ToLower(p.Title), strings.ToLower(p.text)
+		p.lowerTitle, p.lowerText = lower(p.Title), lower(p.text)
 		b.search = append(b.search, p)
 	}
+}
+
+// lower returns a text in lower case. Letters whose lower case has another length, such as the
+// Kelvin sign, stay, so that places in both texts are the same.
+func lower(text string) string {
+	return strings.Map(func(r rune) rune {
+		if l := unicode.ToLower(r); utf8.RuneLen(l) == utf8.RuneLen(r) {
+			return l
+		}
+		return r
+	}, text)
 }
 
 // passages returns the sections of a page.
@@ -52,7 +65,7 @@ func (b *built) find(query string) *page {
 		Snippet string
 		score   int
 	}
-	words := strings.Fields(strings.ToLower(query))
+	words := strings.Fields(lower(query))
 	words = words[:min(len(words), maxWords)]
 	var all []found
 	for _, p := range b.search {
