@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -31,4 +32,26 @@ func namesIn(t *testing.T, file, pattern string) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// TestRunbooks checks that the links of alerts and of the dashboard lead to headings of the pages.
+func TestRunbooks(t *testing.T) {
+	root := filepath.Join("..", "..")
+	link := regexp.MustCompile(`/blob/main/(docs/[\w./-]+)#([\w-]+)`)
+	notInAnchors := regexp.MustCompile(`[^a-z0-9 -]`)
+	for _, file := range []string{"prometheus/alerts.yaml", "grafana/posthaste.json"} {
+		text, err := os.ReadFile(filepath.Join(root, "deploy", file))
+		found := link.FindAllStringSubmatch(string(text), -1)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v, %d links", file, err, len(found))
+		}
+		for _, l := range found {
+			headings := namesIn(t, filepath.Join(root, l[1]), `(?m)^##+ (.+)$`)
+			if !slices.ContainsFunc(headings, func(h string) bool {
+				return strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(h), ""), " ", "-") == l[2]
+			}) {
+				t.Errorf("%s: %s has no heading #%s", file, l[1], l[2])
+			}
+		}
+	}
 }
