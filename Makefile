@@ -21,6 +21,12 @@ HISTORIES ?= 200
 # detector links with a C compiler; the product itself is built without one.
 NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm chromium=chromium python3=python3 /usr/lib/postgresql/*/bin/postgres=postgresql /usr/sbin/pgbouncer=pgbouncer ip=iproute2
 
+# Versions of PostgreSQL for make postgres-versions. The last one is for all tests, where npm has it;
+# elsewhere, and by go test alone, the newest that Debian has installed is used.
+POSTGRES_VERSIONS = 14.23.0-beta.17 15.18.0-beta.17 16.14.0-beta.17 17.10.0-beta.17 18.4.0-beta.17
+NEWEST_POSTGRES = $(lastword $(POSTGRES_VERSIONS))
+export POSTHASTE_TEST_POSTGRES ?= $(wildcard $(CURDIR)/bin/postgres/$(NEWEST_POSTGRES)/node_modules/*/*/native/bin)
+
 # Packages in which things happen at the same time: their tests run a second time, in their
 # short form, under the race detector.
 RACE = ./internal/alert ./internal/api ./internal/app ./internal/client ./internal/dispatch ./internal/engine \
@@ -42,7 +48,7 @@ export CGO_ENABLED = 0
 WITH_RACE = CGO_ENABLED=1
 
 .DEFAULT_GOAL := help
-.PHONY: help build console test test-packages test-program check format vet lint lint-deploy vulnerabilities fuzz torture soak river bench names deps
+.PHONY: help build console test test-packages test-program check format vet lint lint-deploy vulnerabilities fuzz torture soak postgres-versions river bench names deps
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -112,6 +118,15 @@ torture: deps ## kills, power loss, damage, broken disks, clocks and slow client
 soak: deps build ## hours of mixed load, after which nothing may have grown, DURATION=4h
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/posthaste $(GO) test -run 'TestSoak$$' -v -timeout 0 ./e2e -soak=$(DURATION)
 
+postgres-versions: ## the store's conformance suite and the program on each of POSTGRES_VERSIONS
+	$(GO) build -o bin/tested ./cmd/posthaste
+	@set -e; for version in $(POSTGRES_VERSIONS); do \
+		export POSTHASTE_TEST_POSTGRES=$$(.ci/postgres $$version); \
+		echo "PostgreSQL $$version"; \
+		$(GO) test -short -timeout 20m -run '^Test(Conformance|Seam|Histories|CrowdedMoment|Retention.*)$$' ./internal/store/postgres ./internal/store/postgres/schema; \
+		POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(GO) test -timeout 20m ./e2e -backend=postgres -run '^Test(DatabaseCommands|Kill|Copy|Queue)$$' -kills=3 -queue-messages=200; \
+	done
+
 river: ## build bin/river, the job queue that bench cluster compares with
 	cd tools/river && $(GO) build -o ../../bin/river .
 
@@ -123,3 +138,4 @@ names: ## write deploy/names.env, where the project is published, into the files
 
 deps: ## install what the tests need and this machine lacks
 	@.ci/deps $(NEEDS)
+	@.ci/postgres $(NEWEST_POSTGRES) >/dev/null || echo "the tests use the PostgreSQL that is installed"

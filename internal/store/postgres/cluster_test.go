@@ -233,6 +233,7 @@ func TestRatesHoldAcrossClocks(t *testing.T) {
 }
 
 func TestDatabaseRestart(t *testing.T) {
+	cluster.NeedOwn(t)
 	url := emptyDatabase(t)
 	s := open(t, url)
 	m := accept(t, s, start)

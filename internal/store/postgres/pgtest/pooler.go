@@ -36,6 +36,7 @@ const followsNothing = "max_prepared_statements = 0\n"
 // program must be installed. It ends with the test.
 func (c *Cluster) Pooler(t testing.TB, database string) (url string) {
 	t.Helper()
+	c.NeedOwn(t)
 	port, err := FreePorts(1)
 	if err != nil {
 		t.Fatal(err)

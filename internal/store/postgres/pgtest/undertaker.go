@@ -38,9 +38,9 @@ func (u *undertaker) watch(directory string, as *syscall.Credential) error {
 	return nil
 }
 
-// addToDLQ lets the undertaker do its work, if there is one, and waits for it. What it
+// end lets the undertaker do its work, if there is one, and waits for it. What it
 // cannot remove, as it is not its own, the caller can.
-func (u *undertaker) addToDLQ() error {
+func (u *undertaker) end() error {
 	if u.process == nil {
 		return nil
 	}

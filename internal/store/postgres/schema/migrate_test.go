@@ -40,6 +40,7 @@ func TestSeveralAtOnceWhereTransactionsAreSerializable(t *testing.T) {
 
 // A role that may create nothing in the database finds a schema that is its own up to date.
 func TestARoleThatMayCreateNothing(t *testing.T) {
+	cluster.NeedOwn(t)
 	url := cluster.Database(t)
 	owner := connect(t, url)
 	name := path.Base(strings.TrimSuffix(url, "?sslmode=disable"))
