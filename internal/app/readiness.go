@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"posthaste/internal/store"
@@ -34,6 +35,8 @@ type readiness struct {
 	mu       sync.Mutex // held while the store is asked, so that one caller asks for all
 	pingedAt time.Time
 	pingErr  error
+
+	logged atomic.Pointer[string] // the reason that was logged last; nil: it was ready since
 }
 
 // ServeHTTP answers 200, with what it cannot do, or 503 with the reason.
@@ -70,11 +73,15 @@ func (r *readiness) check() error {
 	} else if err != nil {
 		return r.refuse("the store rejects writes", err)
 	}
+	r.logged.Store(nil)
 	return nil
 }
 
+// refuse logs a reason once, however often probes ask meanwhile.
 func (r *readiness) refuse(reason string, err error) error {
-	r.logger.Warn("not.ready", "reason", reason, "error", err)
+	if before := r.logged.Swap(&reason); before == nil || *before != reason {
+		r.logger.Warn("not.ready", "reason", reason, "error", err)
+	}
 	return errors.New("not ready: " + reason)
 }
 

@@ -1,12 +1,14 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,6 +81,28 @@ func TestReadinessAsksTheStoreOncePerSecond(t *testing.T) {
 			if pings != step.want {
 				t.Errorf("after %s the store was asked %d times, want %d", step.wait, pings, step.want)
 			}
+		}
+	})
+}
+
+// However often somebody asks, each time that the server is not ready is one line of its log.
+func TestReadinessIsLoggedWhenItChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		var broken error
+		r := &readiness{
+			stopping:    func() bool { return false },
+			dispatching: func() error { return nil },
+			ping:        func(context.Context) error { return broken },
+			logger:      slog.New(slog.NewTextHandler(&log, nil)),
+			now:         time.Now,
+		}
+		for _, broken = range []error{errors.New("a"), errors.New("b"), nil, errors.New("c"), errors.New("d")} {
+			ask(r, http.MethodGet, "/readyz")
+			time.Sleep(time.Minute)
+		}
+		if lines := strings.Count(log.String(), "not.ready"); lines != 2 {
+			t.Errorf("%d lines, want 2:\n%s", lines, &log)
 		}
 	})
 }

@@ -15,14 +15,14 @@ import (
 // next transaction is committed. It reads the protocol only as far as that takes: each
 // message is a letter, a length that counts itself, and the rest.
 type cutter struct {
-	database string
 	listener net.Listener
 	armed    atomic.Int32 // a cut
 	serving  sync.WaitGroup
 
-	mu      sync.Mutex
-	stopped bool // no connection is open
-	open    []*passage
+	mu       sync.Mutex
+	database string // address of the server
+	stopped  bool   // no connection is open
+	open     []*passage
 }
 
 // The moments at which a connection can be cut.
@@ -59,7 +59,7 @@ func (c *cutter) serve() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", c.database)
+		server, err := net.Dial("tcp", c.address())
 		if err != nil {
 			_ = client.Close()
 			continue
@@ -72,6 +72,26 @@ func (c *cutter) serve() {
 		c.serving.Go(p.forward)
 		c.serving.Go(p.back)
 	}
+}
+
+func (c *cutter) address() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.database
+}
+
+// lead cuts all connections, and has new ones lead to the server of another database.
+func (c *cutter) lead(t *testing.T, database string) {
+	t.Helper()
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.mu.Lock()
+	c.database = u.Host
+	c.mu.Unlock()
+	c.stop(true)
+	c.stop(false)
 }
 
 // opens notes a connection, unless none may be open.

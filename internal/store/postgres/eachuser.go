@@ -84,8 +84,8 @@ func (s *Store) changeLocked(ctx context.Context, now time.Time, timeout time.Du
 type backgroundTask struct{ running atomic.Bool }
 
 // run starts the work unless it is running, and reports whether it did. It waits until the
-// work is done, for claimPatience at most. A failure is logged, and the task may run again
-// after node.AliveEvery.
+// work is done, for claimPatience at most. A failure is logged, unless the database cannot be
+// reached, and the task may run again after node.AliveEvery.
 func (a *backgroundTask) run(ctx context.Context, s *Store, work func(context.Context) error) (begun bool) {
 	if !a.running.CompareAndSwap(false, true) {
 		return false
@@ -99,7 +99,9 @@ func (a *backgroundTask) run(ctx context.Context, s *Store, work func(context.Co
 			return
 		}
 		close(done)
-		s.logger.Warn("leases.kept", "error", err)
+		if !node.IsUnavailable(err) {
+			s.logger.Warn("leases.kept", "error", err)
+		}
 		select {
 		case <-s.closing.Done():
 		case <-time.After(node.AliveEvery):

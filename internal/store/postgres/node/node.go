@@ -43,6 +43,7 @@ type Node struct {
 	Options
 	clock   clock
 	outage  outage
+	unheard int // heartbeats that failed in a row, but for outages
 	session atomic.Pointer[Session]
 }
 
@@ -81,8 +82,8 @@ func (n *Node) Refuse() error {
 // Away reports whether the database could not be reached lately.
 func (n *Node) Away() bool { return n.outage.on() }
 
-// Lost notes that the database answers none of the control connections. Until a heartbeat
-// succeeds, calls are refused at once.
+// Lost notes that the database answers none of the control connections, or is a standby. Until a
+// heartbeat succeeds, calls are refused at once.
 func (n *Node) Lost(err error) {
 	if IsUnavailable(err) && !errors.Is(err, store.ErrClock) {
 		n.outage.begin(err)
@@ -171,15 +172,19 @@ func (n *Node) join(ctx context.Context, lost *Session) error {
 	return nil
 }
 
-// Beat sends a heartbeat, and tries again until the next one is due. A wrong clock and a database
-// that is away are logged elsewhere.
+// Beat sends a heartbeat, and tries again until the next one is due. Of failures in a row, the first
+// is logged, and how many there were. A wrong clock and a database that is away are logged elsewhere.
 func (n *Node) Beat(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, AliveEvery)
 	defer cancel()
 	for !n.Away() {
 		err := n.Renew(ctx)
 		if err == nil || errors.Is(err, store.ErrClock) {
+			n.heard()
 			return
+		}
+		if isReadOnly(err) {
+			n.Lost(err)
 		}
 		select {
 		case <-ctx.Done():
@@ -187,7 +192,20 @@ func (n *Node) Beat(ctx context.Context) {
 		case <-time.After(AliveEvery / 5): // by then it is known whether the database is away
 		}
 		if !n.Away() {
-			n.Logger.Warn("node.unheard", "error", err)
+			n.notHeard(err)
 		}
 	}
+}
+
+func (n *Node) notHeard(err error) {
+	if n.unheard++; n.unheard == 1 {
+		n.Logger.Warn("node.unheard", "error", err)
+	}
+}
+
+func (n *Node) heard() {
+	if n.unheard > 0 {
+		n.Logger.Info("node.heard", "failed", n.unheard)
+	}
+	n.unheard = 0
 }

@@ -56,10 +56,19 @@ var transientClasses = []string{
 }
 
 // IsTransient reports whether a retry may succeed: also after an idle transaction was ended,
-// on a standby, after a lock timeout, and for want of a partition.
+// on a standby (which does not support transactions that may write), after a lock timeout, and for
+// want of a partition.
 func IsTransient(code string) bool {
-	const idleTransaction, readOnly, lockTimeout = "25P03", "25006", "55P03"
-	return code == idleTransaction || code == readOnly || code == lockTimeout || code == NoPartition || isUnknownStatement(code) || slices.Contains(transientClasses, code[:min(2, len(code))])
+	const idleTransaction, notSupported, lockTimeout = "25P03", "0A000", "55P03"
+	return code == idleTransaction || code == readOnly || code == notSupported || code == lockTimeout || code == NoPartition || isUnknownStatement(code) || slices.Contains(transientClasses, code[:min(2, len(code))])
+}
+
+// readOnly is the code of a standby to which somebody writes: a failover is not over yet.
+const readOnly = "25006"
+
+func isReadOnly(err error) bool {
+	said, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && said.Code == readOnly
 }
 
 // isUnknownStatement reports a pooler that does not track prepared statements.

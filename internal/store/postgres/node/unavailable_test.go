@@ -29,6 +29,7 @@ func TestUnavailable(t *testing.T) {
 		"a database that starts":        {&pgconn.PgError{Code: "57P03"}, true},
 		"a database without room":       {&pgconn.PgError{Code: "53300"}, true},
 		"a standby":                     {&pgconn.PgError{Code: "25006"}, true},
+		"a transaction on a standby":    {&pgconn.PgError{Code: "0A000"}, true},
 		"a statement that is not there": {&pgconn.PgError{Code: "26000"}, true},
 		"a statement that is there":     {&pgconn.PgError{Code: "42P05"}, true},
 		"a deadlock":                    {&pgconn.PgError{Code: "40P01"}, true},
