@@ -44,8 +44,9 @@ const (
 //	go test -race -run 'TestCluster$' -timeout 1h ./e2e -backend postgres -cluster-kills=200
 func TestCluster(t *testing.T) {
 	random := newRandom(t)
-	o := newClusterOrdeal(t)
+	o := newClusterOrdeal(t, newFleet(t, 3))
 	o.load(random)
+	o.follow()
 	for i := range *clusterKills {
 		time.Sleep(time.Second + time.Duration(random.Int64N(int64(2*time.Second))))
 		if i == *clusterKills/2 {
@@ -72,11 +73,11 @@ type clusterOrdeal struct {
 	runs         map[string]bool // ids of runs that were acknowledged
 }
 
-func newClusterOrdeal(t *testing.T) *clusterOrdeal {
+func newClusterOrdeal(t *testing.T, f *fleet) *clusterOrdeal {
 	t.Helper()
 	o := &clusterOrdeal{
 		t:            t,
-		fleet:        newFleet(t, 3),
+		fleet:        f,
 		meter:        newMeter(t),
 		acknowledged: map[string]bool{},
 		runs:         map[string]bool{},
@@ -87,7 +88,7 @@ func newClusterOrdeal(t *testing.T) *clusterOrdeal {
 	return o
 }
 
-// load starts publishers and a follower at each node.
+// load starts publishers at each node.
 func (o *clusterOrdeal) load(random *rand.Rand) {
 	const publishersOfNode = 4
 	for _, n := range o.fleet.nodes {
@@ -95,6 +96,13 @@ func (o *clusterOrdeal) load(random *rand.Rand) {
 			own := rand.New(rand.NewPCG(random.Uint64(), random.Uint64()))
 			o.working.Go(func() { n.whileOpen(func(c *client) error { return o.publishOne(c, own) }) })
 		}
+	}
+	o.t.Cleanup(o.unload)
+}
+
+// follow starts a follower of the log at each node, until unload.
+func (o *clusterOrdeal) follow() {
+	for _, n := range o.fleet.nodes {
 		f := newFollower()
 		o.followers = append(o.followers, f)
 		o.working.Go(func() {
@@ -104,10 +112,9 @@ func (o *clusterOrdeal) load(random *rand.Rand) {
 			})
 		})
 	}
-	o.t.Cleanup(o.unload)
 }
 
-// unload ends them.
+// unload ends what load and follow started.
 func (o *clusterOrdeal) unload() {
 	for _, n := range o.fleet.nodes {
 		n.gate.close()

@@ -12,10 +12,10 @@ import (
 	"posthaste/internal/store/postgres/pgtest"
 )
 
-// fleet is a PostgreSQL of its own and nodes that share it.
+// fleet are nodes that share a PostgreSQL.
 type fleet struct {
 	t       *testing.T
-	cluster *pgtest.Cluster
+	cluster *pgtest.Cluster // nil: the test's own affair
 	url     string
 	nodes   []*fleetNode
 
@@ -39,11 +39,16 @@ type fleetNode struct {
 func newFleet(t *testing.T, nodes int) *fleet {
 	t.Helper()
 	needPostgres(t)
-	cluster, err := pgtest.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &fleet{t: t, cluster: cluster, url: cluster.Database(t)}
+	cluster := pgtest.Run(t)
+	f := newFleetOn(t, cluster.Database(t), nodes)
+	f.cluster = cluster
+	return f
+}
+
+// newFleetOn is newFleet on a database that is there.
+func newFleetOn(t *testing.T, url string, nodes int) *fleet {
+	t.Helper()
+	f := &fleet{t: t, url: url}
 	t.Cleanup(f.end)
 	for number := range nodes {
 		n := &fleetNode{fleet: f, gate: newGate(), number: number, deaths: map[string]death{}}
@@ -63,9 +68,6 @@ func (f *fleet) end() {
 		if n.server != nil {
 			n.server.stop(f.t)
 		}
-	}
-	if err := f.cluster.Stop(); err != nil {
-		f.t.Error(err)
 	}
 }
 
@@ -119,14 +121,22 @@ func (f *fleet) killOne(random *rand.Rand) {
 }
 
 // restartDatabase stops the database as a crash does, and starts it again. It returns
-// when that was.
+// when that was. A database that others run is left alone.
 func (f *fleet) restartDatabase() death {
 	f.t.Helper()
+	if f.cluster.Given() {
+		return death{}
+	}
 	f.outage.Store(true)
 	from := time.Now()
 	if err := errors.Join(f.cluster.Halt(), f.cluster.Launch()); err != nil {
 		f.t.Fatal(err)
 	}
+	return f.endOutage(from)
+}
+
+// endOutage waits until all nodes are ready after an outage of the database.
+func (f *fleet) endOutage(from time.Time) death {
 	for _, n := range f.nodes {
 		n.awaitReady()
 	}
