@@ -39,7 +39,7 @@ func (c *checker) messages() error {
 		SELECT `+liveColumns+`, (SELECT record FROM posthaste.messages m WHERE m.user_id = l.user_id AND m.id = l.id),
 			node <> 0 AND NOT EXISTS (SELECT FROM posthaste.nodes n WHERE n.node = l.node),
 			node <> 0 AND EXISTS (SELECT FROM posthaste.nodes n WHERE n.node = l.node AND expires_at > clock_timestamp()),
-			(SELECT last_value FROM posthaste.positions)
+			(SELECT max(position) FROM posthaste.users)
 		FROM posthaste.live l`)
 }
 

@@ -201,7 +201,7 @@ func (c *claiming) run(tx *tx) error {
 func (c *claiming) stampKeys() {
 	for _, lane := range c.lanes {
 		for _, key := range lane.keys {
-			key.loggedAt = c.nextTime()
+			key.loggedAt = c.nextTime(lane.id.user)
 		}
 	}
 }
@@ -342,7 +342,6 @@ func (c *claiming) lease(picked []*liveMessage) error {
 	if err != nil {
 		return err
 	}
-	c.reserve(len(picked))
 	c.claims = make([]store.Claim, len(picked))
 	for i, l := range picked {
 		var position posthaste.Position

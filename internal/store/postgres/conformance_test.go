@@ -101,7 +101,7 @@ func takeDatabase() (string, error) {
 }
 
 // deleteAll empties all tables but the one that tells the version of the schema, drops
-// the days of the log but those that most tests use, and begins anew with positions.
+// the days of the log but those that most tests use.
 func deleteAll(ctx context.Context, url string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -119,9 +119,6 @@ func deleteAll(ctx context.Context, url string) error {
 					EXECUTE 'DROP TABLE posthaste.' || quote_ident(t.relname);
 				END IF;
 			END LOOP;
-			IF to_regclass('posthaste.positions') IS NOT NULL THEN
-				PERFORM setval('posthaste.positions', 0);
-			END IF;
 		END $$`)
 	return err
 }

@@ -21,14 +21,22 @@ import (
 // they were committed or released: nobody works on them, so this node has to release them.
 type heldClaims struct {
 	mu      sync.Mutex
-	users   map[uint64]string // by lease
-	counts  map[string]int    // by user
+	held    map[leaseOf]bool
+	counts  map[string]int // by user
 	memory  flow.Memory[laneID]
-	inDoubt map[uint64]store.Claim // by lease
+	inDoubt map[leaseOf]store.Claim
 }
 
+// leaseOf is a lease of a user. Those of others may be equal: they are positions.
+type leaseOf struct {
+	user  string
+	lease uint64
+}
+
+func leaseIn(claim store.Claim) leaseOf { return leaseOf{claim.Message.User, claim.Lease} }
+
 func newHeldClaims(memory int) heldClaims {
-	return heldClaims{users: map[uint64]string{}, counts: map[string]int{}, memory: flow.NewMemory[laneID](memory), inDoubt: map[uint64]store.Claim{}}
+	return heldClaims{held: map[leaseOf]bool{}, counts: map[string]int{}, memory: flow.NewMemory[laneID](memory), inDoubt: map[leaseOf]store.Claim{}}
 }
 
 // inFlight is what users have in flight on this node.
@@ -41,7 +49,7 @@ func (h *heldClaims) add(claims []store.Claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, claim := range claims {
-		h.users[claim.Lease] = claim.Message.User
+		h.held[leaseIn(claim)] = true
 		h.counts[claim.Message.User]++
 		h.memory.Take(claim.Message.User, laneOf(claim.Message), store.DeliverySize(claim.Message))
 	}
@@ -51,11 +59,11 @@ func (h *heldClaims) remove(claims ...store.Claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, claim := range claims {
-		user, there := h.users[claim.Lease]
-		if !there {
+		of, user := leaseIn(claim), claim.Message.User
+		if !h.held[of] {
 			continue
 		}
-		delete(h.users, claim.Lease)
+		delete(h.held, of)
 		h.memory.Give(user, laneOf(claim.Message), store.DeliverySize(claim.Message))
 		if h.counts[user]--; h.counts[user] == 0 {
 			delete(h.counts, user)
@@ -66,20 +74,19 @@ func (h *heldClaims) remove(claims ...store.Claim) {
 func (h *heldClaims) leases() []int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := make([]int64, 0, len(h.users)) // never NULL
-	for lease := range h.users {
-		all = append(all, int64(lease))
+	all := make([]int64, 0, len(h.held)) // never NULL
+	for of := range h.held {
+		all = append(all, int64(of.lease))
 	}
 	return all
 }
 
-// knows reports whether a claim with the lease is held or in doubt.
-func (h *heldClaims) knows(lease uint64) bool {
+// knows reports whether a claim is held or in doubt.
+func (h *heldClaims) knows(claim store.Claim) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, held := h.users[lease]
-	_, inDoubt := h.inDoubt[lease]
-	return held || inDoubt
+	_, inDoubt := h.inDoubt[leaseIn(claim)]
+	return h.held[leaseIn(claim)] || inDoubt
 }
 
 // usersOverQuota returns the users who may not start an attempt while that many slots are
@@ -108,7 +115,7 @@ func (h *heldClaims) doubt(claims []store.Claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, claim := range claims {
-		h.inDoubt[claim.Lease] = claim
+		h.inDoubt[leaseIn(claim)] = claim
 	}
 }
 
@@ -118,15 +125,16 @@ func (h *heldClaims) anyInDoubt() bool {
 	return len(h.inDoubt) > 0
 }
 
-func (h *heldClaims) takeInDoubt() map[uint64]store.Claim {
+func (h *heldClaims) takeInDoubt() map[leaseOf]store.Claim {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	claims := h.inDoubt
-	h.inDoubt = map[uint64]store.Claim{}
+	h.inDoubt = map[leaseOf]store.Claim{}
 	return claims
 }
 
-// releaseInDoubt releases claims in doubt. Releasing twice is harmless: leases are unique.
+// releaseInDoubt releases claims in doubt. Releasing twice is harmless: a
+// user's leases ascend.
 func (s *Store) releaseInDoubt(ctx context.Context, now time.Time) error {
 	of := map[string][]store.Claim{}
 	for _, claim := range s.held.takeInDoubt() {
@@ -192,7 +200,7 @@ func (s *Store) orphanedClaims(ctx context.Context) ([]store.Claim, error) {
 	}
 	still, err := s.findOrphans(ctx)
 	return slices.DeleteFunc(still, func(claim store.Claim) bool {
-		return !slices.ContainsFunc(suspects, func(s store.Claim) bool { return s.Lease == claim.Lease })
+		return !slices.ContainsFunc(suspects, func(s store.Claim) bool { return leaseIn(s) == leaseIn(claim) })
 	}), err
 }
 
@@ -207,7 +215,5 @@ func (s *Store) findOrphans(ctx context.Context) ([]store.Claim, error) {
 	}, `
 		SELECT user_id, id, lease FROM posthaste.live
 		WHERE node = $1 AND node <> 0 AND lease <> ALL($2) LIMIT 1000`, s.node.Number(), s.held.leases())
-	return slices.DeleteFunc(found, func(claim store.Claim) bool {
-		return s.held.knows(claim.Lease)
-	}), err
+	return slices.DeleteFunc(found, s.held.knows), err
 }

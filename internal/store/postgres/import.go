@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"posthaste"
 	"posthaste/internal/store"
 	"posthaste/internal/store/index"
@@ -70,9 +68,6 @@ func (i *importer) raisePositions() error {
 	for user, end := range i.ends {
 		i.exec(setIndexed, []string{user}, []int64{int64(end)})
 		i.exec(`UPDATE posthaste.users SET position = greatest(position, $2) WHERE user_id = $1`, user, int64(end))
-		if _, err := row(i.ctx, i, pgx.RowTo[int64], `SELECT posthaste.take_positions(1, $1)`, int64(end)); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ const dayFormat = "20060102"
 // dropDays drops partitions without events of days before a time, and before the day of the
 // last position, which may still be written to.
 func (s *Store) dropDays(ctx context.Context, before time.Time) error {
-	last, err := row(ctx, s.pool, pgx.RowTo[int64], `SELECT last_value FROM posthaste.positions`)
+	last, err := row(ctx, s.pool, pgx.RowTo[int64], `SELECT coalesce(max(position), 0) FROM posthaste.users`)
 	if err != nil {
 		return err
 	}

@@ -191,7 +191,7 @@ func (s *scopedTx) Log(m *posthaste.Message, event posthaste.Event) posthaste.Po
 func (s *scopedTx) Accept(m *posthaste.Message, place store.Place) {
 	envelope := record.AppendMessage(nil, m)
 	s.accepted = append(s.accepted, newMessageRow(m, envelope))
-	s.addUsage(usageKey{m.User, usageLog, dayOf(posthaste.FirstPosition(s.nextTime()))}, 0, len(envelope))
+	s.addUsage(usageKey{m.User, usageLog, dayOf(posthaste.FirstPosition(s.nextTime(m.User)))}, 0, len(envelope))
 	l := &liveMessage{user: m.User, id: m.ID, lane: laneOf(m)}
 	l.setPlace(&place)
 	if m.FlowControl.Key != "" {

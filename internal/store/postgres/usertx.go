@@ -21,7 +21,6 @@ type userTx struct {
 	ctx        context.Context
 	conn       *pgx.Conn
 	store      *Store
-	free       positions
 	batch      *pgx.Batch // queued statements
 	queuedLast *pgx.Batch // queued for right before COMMIT
 	writes     int        // number of writes
@@ -29,6 +28,8 @@ type userTx struct {
 	ready      bool       // it has left a lane that Claim should look at
 
 	lockTimeout time.Duration // for users; 0: as long as the context lasts
+
+	last map[string]posthaste.Position // that each locked user's log has, with what the transaction adds
 
 	readCache
 	writeBatch
@@ -55,11 +56,11 @@ func messageColumns(of []messageOf) (users []string, ids [][16]byte) {
 
 // totals are the sums of what the changes did.
 type totals struct {
-	ends        map[string]posthaste.Position // of the logs that have grown
-	laneChanges map[laneID]laneChange         // lanes in which something has happened
-	reopened    map[laneID]bool               // lanes of queues that have changed
-	freedKeys   map[name]bool                 // flow-control keys that have capacity again
-	usage       map[usageKey]usageChange      // by how much it has changed
+	grown       map[string]bool          // users whose logs have new positions
+	laneChanges map[laneID]laneChange    // lanes in which something has happened
+	reopened    map[laneID]bool          // lanes of queues that have changed
+	freedKeys   map[name]bool            // flow-control keys that have capacity again
+	usage       map[usageKey]usageChange // by how much it has changed
 }
 
 func newUserTx(ctx context.Context, s *Store, conn *pgx.Conn) *userTx {
@@ -67,7 +68,8 @@ func newUserTx(ctx context.Context, s *Store, conn *pgx.Conn) *userTx {
 		ctx: ctx, conn: conn, store: s, batch: &pgx.Batch{}, queuedLast: &pgx.Batch{},
 		readCache:  newReadCache(),
 		writeBatch: newWriteBatch(),
-		totals:     totals{map[string]posthaste.Position{}, map[laneID]laneChange{}, map[laneID]bool{}, map[name]bool{}, map[usageKey]usageChange{}},
+		last:       map[string]posthaste.Position{},
+		totals:     totals{map[string]bool{}, map[laneID]laneChange{}, map[laneID]bool{}, map[name]bool{}, map[usageKey]usageChange{}},
 	}
 }
 
@@ -85,7 +87,7 @@ const txSettings = `
 		set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
 		set_config('plan_cache_mode', 'force_generic_plan', true)`
 
-const lockUserRows = `SELECT user_id FROM posthaste.users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE`
+const lockUserRows = `SELECT user_id, position FROM posthaste.users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE`
 
 const lockFreeUserRows = lockUserRows + ` SKIP LOCKED`
 
@@ -98,28 +100,23 @@ func (t *userTx) lock(lock string, users []string, changes []*change) (taken []s
 	if t.lockTimeout > 0 {
 		batch.Queue(`SELECT set_config('lock_timeout', $1, true)`, fmt.Sprintf("%dms", t.lockTimeout.Milliseconds()))
 	}
-	collect(batch.Queue(lock, users), &taken, pgx.RowTo[string])
-	t.queuePrefetch(batch, changes)
-	err = t.send(batch)
-	return taken, err
-}
-
-// queuePrefetch queues the reads of all changes, and takes positions for their events.
-func (t *userTx) queuePrefetch(batch *pgx.Batch, changes []*change) {
+	batch.Queue(lock, users).Query(func(found pgx.Rows) error {
+		var user string
+		var last int64
+		_, err := pgx.ForEachRow(found, []any{&user, &last}, func() error {
+			taken = append(taken, user)
+			t.last[user] = posthaste.Position(last)
+			return nil
+		})
+		return err
+	})
 	var all prefetch
-	var logs bool
-	lowest := changes[0].now
 	for _, c := range changes {
 		all.add(c.prefetch)
-		logs = logs || !c.now.IsZero()
-		if c.now.After(lowest) {
-			lowest = c.now
-		}
-	}
-	if logs {
-		t.takePositions(batch, positionsAtOnce*posthaste.Slots, posthaste.FirstPosition(lowest))
 	}
 	t.queue(batch, all)
+	err = t.send(batch)
+	return taken, err
 }
 
 // begin locks users, and creates their rows if they are new.
@@ -224,7 +221,7 @@ func (t *userTx) commit(users []string) error {
 	if t.log.direct {
 		t.store.series.write(batch, t.log.Counts)
 	} else {
-		t.store.grown.add(slices.Collect(maps.Keys(t.ends))...)
+		t.store.grown.add(slices.Collect(maps.Keys(t.grown))...)
 	}
 	t.writeTotals(batch)
 	batch.QueuedQueries = append(batch.QueuedQueries, t.queuedLast.QueuedQueries...)
@@ -255,9 +252,9 @@ const writeEnds = `
 	ON CONFLICT (user_id) DO UPDATE SET position = excluded.position`
 
 func (t *userTx) writeTotals(batch *pgx.Batch) {
-	if len(t.ends) > 0 {
-		users := slices.Collect(maps.Keys(t.ends))
-		batch.Queue(writeEnds, users, column(users, func(user string) int64 { return int64(t.ends[user]) }))
+	if len(t.grown) > 0 {
+		users := slices.Collect(maps.Keys(t.grown))
+		batch.Queue(writeEnds, users, column(users, func(user string) int64 { return int64(t.last[user]) }))
 	}
 	for of, k := range t.usage {
 		writeUsage(batch, of, k)
@@ -267,51 +264,16 @@ func (t *userTx) writeTotals(batch *pgx.Batch) {
 	t.writeFreedKeys(batch)
 }
 
-// positionsAtOnce is how many positions a transaction takes in each slot. Unused ones are lost.
-const positionsAtOnce = 1024
-
-// positions are taken and not yet used.
-type positions struct {
-	next posthaste.Position
-	left int
-}
-
-// takePositions takes consecutive positions, none below lowest.
-func (t *userTx) takePositions(batch *pgx.Batch, count int, lowest posthaste.Position) {
-	batch.Queue(`SELECT posthaste.take_positions($1, $2)`, count, int64(lowest)).QueryRow(func(r pgx.Row) error {
-		var first int64
-		err := r.Scan(&first)
-		t.free = positions{posthaste.Position(first), count}
-		return err
-	})
-}
-
-// nextPosition takes the next position in a slot for a user's log. Positions ascend over all users
-// and are taken while the user is locked, so they ascend in commit order for each.
+// nextPosition takes the next position in a slot for a user's log. The user is locked, so positions
+// ascend in the order of commits.
 func (tx *tx) nextPosition(user string, slot posthaste.Slot) posthaste.Position {
 	tx.writes++
-	tx.reserve(1)
-	p := (tx.free.next - 1).Next(time.Time{}, slot)
-	tx.free.left -= int(p + 1 - tx.free.next)
-	tx.free.next = p + 1
-	tx.ends[user] = p
-	return p
+	tx.last[user] = tx.last[user].Next(tx.now, slot)
+	tx.grown[user] = true
+	return tx.last[user]
 }
 
-// nextTime returns the time of the next event.
-func (tx *tx) nextTime() time.Time {
-	tx.reserve(1)
-	return tx.free.next.Time()
-}
-
-// reserve ensures that the next n positions, whatever their slots, are taken together and not before
-// the present time.
-func (tx *tx) reserve(n int) {
-	lowest := posthaste.FirstPosition(tx.now)
-	n *= posthaste.Slots
-	if tx.free.left >= n && tx.free.next >= lowest {
-		return
-	}
-	tx.free = positions{}
-	_ = tx.ask(func(batch *pgx.Batch) { tx.takePositions(batch, max(n, positionsAtOnce*posthaste.Slots), lowest) }) // a failure is the transaction's
+// nextTime returns the time of a user's next event.
+func (tx *tx) nextTime(user string) time.Time {
+	return max(tx.last[user]+1, posthaste.FirstPosition(tx.now)).Time()
 }

@@ -8,7 +8,7 @@
 -- A transaction that writes a user's data locks the user's row first.
 CREATE TABLE posthaste.users (
     user_id  text COLLATE "C" PRIMARY KEY,
-    position bigint NOT NULL DEFAULT 0 -- of the last event
+    position bigint NOT NULL DEFAULT 0 -- the last one that was taken; the next ones are above it
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 -- A node whose expires_at has passed, by the clock of the database, has lost its leases.
@@ -28,28 +28,6 @@ CREATE INDEX jobs_expired ON posthaste.jobs (expires_at);
 
 -- Numbers of nodes, never reused.
 CREATE SEQUENCE posthaste.tokens;
-
--- The last position that was taken. A sequence, so that nobody waits for a transaction that
--- took some; positions of a failed transaction are lost.
-CREATE SEQUENCE posthaste.positions MINVALUE 0 START 0;
-
--- take_positions takes count consecutive positions, above all taken before and none below
--- lowest, and returns the first. The lock is held for this one statement: two sessions cannot
--- raise a sequence to a value at once.
-CREATE FUNCTION posthaste.take_positions(count bigint, lowest bigint) RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE
-    first bigint;
-    lock CONSTANT bigint := 8101823215714232435;
-BEGIN
-    PERFORM pg_advisory_lock(lock);
-    SELECT greatest(last_value + 1, lowest) INTO first FROM posthaste.positions;
-    PERFORM setval('posthaste.positions', first + count - 1);
-    PERFORM pg_advisory_unlock(lock);
-    RETURN first;
-EXCEPTION WHEN OTHERS OR query_canceled THEN
-    PERFORM pg_advisory_unlock(lock);
-    RAISE;
-END $$;
 
 -- The part of a message that never changes.
 CREATE TABLE posthaste.messages (
