@@ -2,7 +2,11 @@ package e2e
 
 import (
 	"fmt"
+	"path"
+	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 )
 
 // testReference looks for faults of accessibility in the documentation, and tries an operation. One
@@ -16,13 +20,22 @@ func testReference(t *testing.T, b *browser, c *client) {
 		evaluate[bool](page, `document.querySelector(".try").open = true`)
 		page.sees("Authorization: Bearer $QSTASH_TOKEN")
 		page.inspect(fmt.Sprintf("reference-%d", size[0]))
-
-		page = b.open(t, size, c.base+"/docs/guides/restart")
-		page.sees("A failure and its restart")
-		page.inspect(fmt.Sprintf("guide-%d", size[0]))
 	}
 
-	page := b.open(t, desktop, c.base+"/docs/search?q=restart")
+	page := b.open(t, phone, c.base+"/docs")
+	page.sees("A failure and its restart")
+	addresses := evaluate[[]string](page, `[...new Set([...document.querySelectorAll("nav a[href^='/docs']")].map((one) => one.href))]`)
+	if len(addresses) < 15 {
+		t.Errorf("the navigation of /docs has %d pages, want at least 15", len(addresses))
+	}
+	for _, address := range append(addresses, c.base+"/docs/search?q=restart") {
+		if !strings.HasSuffix(address, "/docs/reference") {
+			page.do(chromedp.Navigate(address))
+			page.inspect(path.Base(address))
+		}
+	}
+
+	page = b.open(t, desktop, c.base+"/docs/search?q=restart")
 	page.sees("API reference")
 	page = b.open(t, desktop, c.base+"/docs/reference")
 	page.fill("Token, to try operations", c.token)

@@ -139,7 +139,7 @@ function Numbers({ of }: { of: Known }) {
           <Failing stats={stats} />
         </section>
         <section class="whole" aria-labelledby="dead">
-          <h2 id="dead">Hosts that take nothing now</h2>
+          <h2 id="dead">Hosts that fail now</h2>
           {of.dead.length === 0 ? <p class="muted">None. Every host tried recently has accepted a message since.</p> : <DeadList of={of.dead} />}
         </section>
       </div>
