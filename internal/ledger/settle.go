@@ -50,7 +50,14 @@ func (l *Ledger) drop(ctx context.Context, now time.Time, claim store.Claim) err
 // Settle implements store.Store.
 func (l *Ledger) Settle(ctx context.Context, now time.Time, settlement store.Settlement) (settled store.Settlement, err error) {
 	m := settlement.Claim.Message
-	err = l.update(ctx, now, m.User, endHint(m).Hint, func(tx *tx) error {
+	hint := endHint(m)
+	if m.Run != nil && settlement.UpdateRun != nil {
+		hint.Records = append(hint.Records, runKey(m.Run.Position))
+	}
+	for _, callback := range settlement.Callbacks {
+		hint.accept(callback.Message)
+	}
+	err = l.update(ctx, now, m.User, hint.Hint, func(tx *tx) error {
 		place, err := tx.claimed(settlement.Claim)
 		if err != nil {
 			return err
