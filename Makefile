@@ -48,10 +48,10 @@ export CGO_ENABLED = 0
 WITH_RACE = CGO_ENABLED=1
 
 .DEFAULT_GOAL := help
-.PHONY: help build console test test-packages test-program check format vet lint lint-deploy vulnerabilities fuzz torture soak postgres-versions river bench names deps
+.PHONY: help build console test test-packages test-program test-program-again check format vet lint lint-deploy vulnerabilities fuzz torture soak postgres-versions river bench names deps bin/tested
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/posthaste, one static file
 	$(GO) build -trimpath -o bin/posthaste ./cmd/posthaste
@@ -60,19 +60,23 @@ console: deps ## build what internal/console embeds from web/
 	cd web && npm run --silent check && npm run --silent build
 
 test: deps ## every test
-	$(MAKE) --no-print-directory -j2 --output-sync test-packages test-program
+	$(MAKE) --no-print-directory -j3 --output-sync test-packages test-program test-program-again
 
 test-packages: ## the tests of packages, and those of RACE again under the race detector
 	$(GO) test -timeout 20m $(LONGEST) $$($(GO) list ./... | grep -v /e2e$$)
 	$(GO) -C tools/bench test -timeout 20m .
 	$(WITH_RACE) $(GO) test -race -short -timeout 20m $(RACE)
 
-test-program: ## the end-to-end tests; some on PostgreSQL, too, and some under the race detector
-	$(GO) build -o bin/tested ./cmd/posthaste
+test-program: bin/tested ## the end-to-end tests
 	POSTHASTE_SCREENSHOTS=$(CURDIR)/bin/screenshots POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(GO) test -timeout 20m ./e2e
+
+test-program-again: bin/tested ## some of them on PostgreSQL, and some under the race detector
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(GO) test -timeout 20m ./e2e -backend=postgres $(ON_POSTGRES)
 	$(WITH_RACE) $(GO) build -race -o bin/tested-race ./cmd/posthaste
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(GO) test -timeout 20m ./e2e $(RACE_PROGRAM)
+
+bin/tested:
+	$(GO) build -o $@ ./cmd/posthaste
 
 check: format vet lint vulnerabilities test ## what CI runs: format, vet, lint, vulnerabilities and tests
 
