@@ -1,11 +1,13 @@
 package lsm
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -37,6 +39,7 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery, v
 	defer func() { _ = snapshot.Close() }()
 	r := &logReader{
 		reader:     snapshot,
+		messages:   &envelopes{Reader: snapshot},
 		user:       user,
 		query:      query,
 		visit:      visit,
@@ -45,7 +48,7 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery, v
 		budget:     store.NewPageBudget(query.Bytes),
 		passedOver: func(id posthaste.MessageID, err error) bool { return s.passedOver(user, id, err) },
 	}
-	err = read(r)
+	err = errors.Join(read(r), r.messages.close())
 	s.reads.add(r)
 	if err != nil {
 		return 0, false, fmt.Errorf("read log: %w", err)
@@ -72,6 +75,7 @@ func (l *logReads) sum() store.LogReads {
 // logReader answers one query, day by day.
 type logReader struct {
 	reader     pebble.Reader
+	messages   *envelopes
 	user       string
 	query      store.EventQuery
 	terms      [][]store.Term
@@ -299,10 +303,53 @@ func (r *logReader) withMessage(event posthaste.Event) (store.Entry, error) {
 
 func (r *logReader) readMessage(id posthaste.MessageID) (*posthaste.Message, error) {
 	if !r.query.Bare {
-		return readMessage(r.reader, r.user, id)
+		return readMessage(r.messages, r.user, id)
 	}
-	m, _, err := readEnvelope(r.reader, r.user, id)
+	m, _, err := readEnvelope(r.messages, r.user, id)
 	return m, err
+}
+
+// envelopes reads the envelopes of many messages. One iterator for those of a day costs less than
+// to look for each in all files.
+type envelopes struct {
+	pebble.Reader
+	iter   *pebble.Iterator // nil until the first one is read
+	prefix []byte           // of the day's envelopes
+}
+
+// Get implements pebble.Reader.
+func (e *envelopes) Get(key []byte) (value []byte, closer io.Closer, err error) {
+	if key[0] != kindSegment || key[3] != segmentEnvelope {
+		return e.Reader.Get(key)
+	}
+	prefix := key[:len(key)-len(posthaste.MessageID{})]
+	if !bytes.Equal(prefix, e.prefix) {
+		if err := e.close(); err != nil {
+			return nil, nil, err
+		}
+		if e.iter, err = e.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)}); err != nil {
+			return nil, nil, err
+		}
+		e.prefix = append(e.prefix[:0], prefix...)
+	}
+	if e.iter.SeekGE(key) && bytes.Equal(e.iter.Key(), key) {
+		return e.iter.Value(), kept{}, nil
+	}
+	return nil, nil, cmp.Or(e.iter.Error(), pebble.ErrNotFound)
+}
+
+// kept closes nothing.
+type kept struct{}
+
+func (kept) Close() error { return nil }
+
+func (e *envelopes) close() error {
+	if e.iter == nil {
+		return nil
+	}
+	err := e.iter.Close()
+	e.iter, e.prefix = nil, nil
+	return err
 }
 
 // attachResponse reads the response that belongs to an ERROR event, if any, unless it
