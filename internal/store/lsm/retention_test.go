@@ -23,7 +23,7 @@ func TestClaimOfAMessageWhoseRunIsGone(t *testing.T) {
 	m := message(t, "http://a.example/x", noon)
 	err := ledger.New(first).Transact(t.Context(), noon, "ann", func(tx store.RunTx) error {
 		run := &posthaste.Run{
-			RunRef:      posthaste.RunRef{ID: "run", Position: tx.NextPosition(0)},
+			RunRef:      posthaste.RunRef{ID: "run", Position: tx.NextPosition(m.ID.Slot())},
 			RunProgress: posthaste.RunProgress{State: posthaste.RunSuccess, CompletedAt: noon},
 		}
 		tx.Start(run)
