@@ -108,7 +108,7 @@ torture: deps ## kills, power loss, damage, broken disks, clocks and slow client
 	WORKFLOW_SEEDS=500 $(GO) test -run TestRandom -timeout 1h ./internal/workflow
 	WORKFLOW_SEEDS=$(HISTORIES) $(GO) test -run 'TestFlowsOfTwoNodes$$' -timeout 2h ./internal/workflow
 	STORETEST_SEEDS=$(SEEDS) $(GO) test -run 'TestCrash$$' -timeout 2h ./internal/store/lsm
-	STORETEST_SEEDS=$(HISTORIES) $(GO) test -run 'TestCrash$$|TestHistories$$' -timeout 2h ./internal/store/postgres
+	STORETEST_SEEDS=$(HISTORIES) $(GO) test -run 'TestCrash$$|TestHistories$$' -timeout 2h ./internal/store/postgres ./internal/store/partition
 	$(GO) test -run 'TestHistories$$' -timeout 2h ./internal/api -histories=$(HISTORIES)
 	$(GO) test -run 'TestCluster$$' -timeout 1h ./e2e -backend postgres -cluster-kills=100
 	DAMAGE_SEEDS=$(DAMAGES) $(GO) test -run TestDamage -v -timeout 1h ./internal/store/lsm

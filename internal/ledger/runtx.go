@@ -253,7 +253,6 @@ func (r *runTx) CachedResponse(key string) ([]byte, error) {
 
 func (r *runTx) CacheResponse(key string, response []byte) {
 	responses.put(r.tx, key, response)
-	responses.trim(r.tx)
 }
 
 func (r *runTx) Advance(step *store.Step, processed int, failures []posthaste.ActionFailure) error {
