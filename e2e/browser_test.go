@@ -318,15 +318,13 @@ func (p *tab) colours(scheme string) {
 	}
 }
 
-// checkAccessibility fails the test for each serious fault that axe-core finds. In the dark scheme it
-// looks at colours only, since all else was looked at in the light one.
+// checkAccessibility fails the test for each serious fault that axe-core finds.
 func (p *tab) checkAccessibility(where string) {
 	p.t.Helper()
 	if !evaluate[bool](p, `"axe" in window`) {
 		evaluate[bool](p, p.browser.axe+"; true")
 	}
-	found := evaluate[string](p, `axe.run(document, { resultTypes: ["violations"],
-		...(matchMedia("(prefers-color-scheme: dark)").matches ? { runOnly: ["color-contrast", "link-in-text-block"] } : {}) }).then((r) => JSON.stringify(
+	found := evaluate[string](p, `axe.run(document, { resultTypes: ["violations"] }).then((r) => JSON.stringify(
 		r.violations.filter((v) => v.impact === "serious" || v.impact === "critical").map((v) => ({ ID: v.id, Help: v.help,
 			At: v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200) + " " + (n.any[0]?.message ?? "")) }))))`)
 	var faults []struct {

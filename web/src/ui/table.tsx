@@ -23,6 +23,7 @@ interface Props<T> {
   total?: number; // of rows, if that is known
   opened?: string; // the key of the row that is open
   hrefOf: (row: T) => string; // where a row leads
+  below?: (row: T) => ComponentChildren; // a second line of each row, on narrow screens
   onEnd?: () => void; // the last rows are near
   onTop?: (atTop: boolean) => void; // the first row came into sight, or went out of it
   selected?: Set<string>;
@@ -30,18 +31,18 @@ interface Props<T> {
   footer?: ComponentChildren;
 }
 
-const rowHeight = 34; // px, as in the style sheet
 const spare = 12; // rows that are drawn beyond what can be seen
 const ahead = 60; // rows before the end at which more are asked for
 
 export function Table<T>(props: Props<T>) {
-  const { columns, rows, rowKey, hrefOf, onSelect, onEnd } = props;
+  const { columns, rows, rowKey, hrefOf, below, onSelect, onEnd } = props;
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
   const { view, measure } = useView(box, props.onTop);
   const [active, setActive] = useState(0);
   const current = Math.min(active, rows.length - 1);
 
+  const { rowHeight } = view;
   const first = Math.max(0, Math.floor(view.top / rowHeight) - spare);
   const last = Math.min(rows.length, Math.ceil((view.top + view.height) / rowHeight) + spare);
   useEffect(() => {
@@ -53,7 +54,7 @@ export function Table<T>(props: Props<T>) {
   const move = (to: number) => {
     to = Math.max(0, Math.min(to, rows.length - 1));
     setActive(to);
-    scrollTo(box.current!, to);
+    scrollTo(box.current!, to, rowHeight);
   };
   const page = Math.max(1, Math.floor(view.height / rowHeight) - 2);
   const keys = movesFrom(current, page, rows.length, move);
@@ -67,7 +68,7 @@ export function Table<T>(props: Props<T>) {
   };
 
   return (
-    <div class="table" ref={box} role="grid" aria-label={props.label} aria-rowcount={props.total ?? -1} tabIndex={0}
+    <div class={below === undefined ? "table" : "table two-lines"} ref={box} role="grid" aria-label={props.label} aria-rowcount={props.total ?? -1} tabIndex={0}
       aria-multiselectable={onSelect === undefined ? undefined : true} style={tracks(columns, onSelect !== undefined)}
       aria-activedescendant={rows.length > 0 ? `${id}-${current}` : undefined} onScroll={measure} onKeyDown={onKeyDown}>
       <Head columns={columns} selectable={onSelect !== undefined} />
@@ -76,7 +77,7 @@ export function Table<T>(props: Props<T>) {
           const index = first + i;
           const key = rowKey(row);
           return (
-            <Row key={key} id={`${id}-${index}`} name={key} row={row} index={index} columns={columns} active={index === current}
+            <Row key={key} id={`${id}-${index}`} name={key} row={row} index={index} top={index * rowHeight} columns={columns} below={below} active={index === current}
               opened={key === props.opened} selected={props.selected?.has(key)} onSelect={onSelect} href={hrefOf(row)} onTouch={setActive} />
           );
         })}
@@ -86,13 +87,14 @@ export function Table<T>(props: Props<T>) {
   );
 }
 
-// useView returns which part of the rows can be seen.
+// useView returns which part of the rows can be seen, and how high a row is by the style sheet.
 function useView(box: RefObject<HTMLDivElement | null>, onTop: ((atTop: boolean) => void) | undefined) {
-  const [view, setView] = useState({ top: 0, height: 600 });
+  const [view, setView] = useState({ top: 0, height: 600, rowHeight: 34 });
   const measure = useCallback(() => {
-    const { scrollTop, clientHeight } = box.current!;
-    setView((old) => (old.top === scrollTop && old.height === clientHeight ? old : { top: scrollTop, height: clientHeight }));
-    onTop?.(scrollTop < rowHeight);
+    const { scrollTop: top, clientHeight: height } = box.current!;
+    const rowHeight = parseFloat(getComputedStyle(box.current!.querySelector(".table-body")!).getPropertyValue("--row-height"));
+    setView((old) => (old.top === top && old.height === height && old.rowHeight === rowHeight ? old : { top, height, rowHeight }));
+    onTop?.(top < rowHeight);
   }, [onTop]);
   useLayoutEffect(() => {
     measure();
@@ -104,7 +106,7 @@ function useView(box: RefObject<HTMLDivElement | null>, onTop: ((atTop: boolean)
 }
 
 // scrollTo brings a row into sight, no further than it has to.
-function scrollTo(box: HTMLElement, row: number): void {
+function scrollTo(box: HTMLElement, row: number, rowHeight: number): void {
   const top = row * rowHeight;
   const room = box.clientHeight - 2 * rowHeight; // less the header
   if (top < box.scrollTop) {
@@ -143,7 +145,9 @@ interface RowProps<T> {
   name: string;
   row: T;
   index: number;
+  top: number; // px
   columns: Column<T>[];
+  below: ((row: T) => ComponentChildren) | undefined;
   active: boolean;
   opened: boolean;
   selected: boolean | undefined;
@@ -156,17 +160,18 @@ const gridRow = { role: "row" } as {}; // a role that types allow no link to hav
 
 // Row is a link to what it stands for, as a whole. Tab passes over it: Enter in the table does
 // the same.
-function Row<T>({ id, name, row, index, columns, active, opened, selected, onSelect, href, onTouch }: RowProps<T>) {
+function Row<T>({ id, name, row, index, top, columns, below, active, opened, selected, onSelect, href, onTouch }: RowProps<T>) {
   return (
     <a {...gridRow} id={id} href={href} tabIndex={-1} draggable={false} aria-rowindex={index + 2} aria-selected={selected}
       class={["row", active && "active", opened && "opened"].filter(Boolean).join(" ")}
-      style={{ transform: `translateY(${index * rowHeight}px)` }} onClick={() => onTouch(index)}>
+      style={{ transform: `translateY(${top}px)` }} onClick={() => onTouch(index)}>
       {onSelect !== undefined && (
         <div role="gridcell">
           <input type="checkbox" tabIndex={-1} aria-label={"Select " + name} checked={selected} onChange={() => onSelect(row)} onClick={(event) => event.stopPropagation()} />
         </div>
       )}
       {columns.map((column) => <div role="gridcell" key={column.name} class={room(column)}>{column.cell(row)}</div>)}
+      {below !== undefined && <div role="gridcell" class="below">{below(row)}</div>}
     </a>
   );
 }

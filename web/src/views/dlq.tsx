@@ -165,7 +165,7 @@ function Entries({ kind, again, onChange }: { kind: Kind; again: number; onChang
       ) : (
         <>
           <Deeds kind={kind} filters={chosen} selection={selection} rows={feed.rows} onChange={onChange} whole={cause === ""} />
-          <Table label="Dead letters" columns={columns} rows={feed.rows} rowKey={(row) => row.id} hrefOf={hrefOf} onEnd={onEnd}
+          <Table label="Dead letters" columns={columns} rows={feed.rows} rowKey={(row) => row.id} hrefOf={hrefOf} below={(row) => row.why} onEnd={onEnd}
             selected={selection.all ? new Set(feed.rows.map((row) => row.id)) : selection.ids} onSelect={selection.toggle}
             opened={feed.rows.find((row) => row.messageId === params.get("open"))?.id}
             total={feed.ended ? feed.rows.length : undefined}

@@ -124,6 +124,12 @@ const columns: Column<MessageRow>[] = [
   { name: "Changed", width: "minmax(92px, 108px)", cell: (row) => <time dateTime={iso(row.changed)} title={iso(row.changed)}>{clock(row.changed)}</time> },
 ];
 
+// Below is what a narrow screen shows of a message below its destination.
+function Below(row: MessageRow) {
+  const took = row.took === undefined ? "" : "in " + span(row.took);
+  return [row.status, plural(row.attempts, "attempt"), took, row.why].filter((part) => part !== "").join(" · ");
+}
+
 export function Messages() {
   const { params } = usePlace();
   const chosen = known(filters, params);
@@ -137,7 +143,7 @@ export function Messages() {
   const hrefOf = useCallback((row: MessageRow) => openHref(row.id), [params.toString()]);
   return (
     <MessagesFrame tab="messages" params={params} tail={tail} feed={feed} onAgain={() => setAgain(again + 1)}>
-      <Table label="Messages" columns={columns} rows={feed.rows} rowKey={(row) => row.id} hrefOf={hrefOf} onEnd={onEnd}
+      <Table label="Messages" columns={columns} rows={feed.rows} rowKey={(row) => row.id} hrefOf={hrefOf} below={Below} onEnd={onEnd}
         total={feed.ended ? feed.rows.length : undefined} onTop={tail.atTop} opened={params.get("open") ?? undefined}
         footer={<Footer feed={feed} />} />
     </MessagesFrame>
@@ -146,7 +152,7 @@ export function Messages() {
 
 function Footer({ feed }: { feed: Feed<MessageRow> }) {
   if (feed.resting) {
-    return <span>None among the changes read so far. <button onClick={() => void feed.more()}>Read on</button></span>;
+    return <span>{feed.rows.length === 0 ? "None" : "No more"} among the changes read so far. <button onClick={() => void feed.more()}>Read on</button></span>;
   }
   return <span>{feed.ended || feed.full ? plural(feed.rows.length, "message") : feed.busy ? "Reading…" : ""}</span>;
 }

@@ -134,6 +134,7 @@ function RunList() {
         </Empty>
       ) : (
         <Table label="Workflow runs" columns={columns} rows={feed.rows} rowKey={(row) => row.id + row.createdAt} hrefOf={(row) => href(...placeOf(row))} onEnd={onEnd}
+          below={(row) => [row.took, row.note].filter((part) => part !== "").join(" · ")}
           total={feed.ended ? feed.rows.length : undefined}
           footer={feed.ended ? plural(feed.rows.length, "run") : feed.busy ? "Reading…" : ""} />
       )}

@@ -31,7 +31,7 @@ export function Schedules() {
         schedule.isPaused ? <Tag tone="amber">PAUSED</Tag> : <Tag tone="green">ACTIVE</Tag>,
         <><code>{schedule.cron}</code><br /><small>{inWords(schedule.cron)}</small></>,
         shortURL(schedule.destination),
-        schedule.nextScheduleTime === undefined ? "" : <span title={moment(schedule.nextScheduleTime)}>{away(schedule.nextScheduleTime)}</span>,
+        schedule.nextScheduleTime === undefined ? "–" : <span title={moment(schedule.nextScheduleTime)}>{away(schedule.nextScheduleTime)}</span>,
         <Last of={schedule} />,
         <Buttons schedule={schedule} change={change} />,
       ]} />
@@ -44,9 +44,12 @@ function Last({ of }: { of: Schedule }) {
   if (of.error !== undefined) {
     return <span class="error-text">{of.error}</span>;
   }
+  if (of.lastScheduleTime === undefined) {
+    return "–";
+  }
   return (
     <>
-      {of.lastScheduleTime !== undefined && away(of.lastScheduleTime)}{" "}
+      {away(of.lastScheduleTime)}{" "}
       {Object.entries(of.lastScheduleStates ?? {}).map(([id, state]) => (
         <button key={id} class="link" aria-label={`Message ${id}: ${state}`} onClick={() => setParams({ open: id })}><Tag tone={tickTones[state]}>{state.replace("_", " ")}</Tag></button>
       ))}

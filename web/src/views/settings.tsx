@@ -23,7 +23,6 @@ export function Settings() {
       <header class="bar"><h1 id="title">Settings</h1></header>
       {error !== "" && <Fault again={() => void again()}>{error}</Fault>}
       <div class="settings">
-        <Appearance />
         <SignedIn />
         <SigningKeys />
         {data === undefined ? error === "" && <Loading /> : (
@@ -37,21 +36,18 @@ export function Settings() {
   );
 }
 
-function Appearance() {
+function Colours() {
   const [chosen, setChosen] = useState<Theme>(theme());
   const choose = (one: Theme) => {
     chooseTheme(one);
     setChosen(one);
   };
   return (
-    <fieldset class="panel">
-      <legend>Appearance</legend>
-      <div class="choices">
-        {themes.map((one) => (
-          <label key={one} class="choice"><input type="radio" name="theme" checked={chosen === one} onChange={() => choose(one)} /> {one[0]!.toUpperCase() + one.slice(1)}</label>
-        ))}
-      </div>
-    </fieldset>
+    <span class="choices" role="radiogroup" aria-label="Colours">
+      {themes.map((one) => (
+        <label key={one} class="choice"><input type="radio" name="theme" checked={chosen === one} onChange={() => choose(one)} /> {one[0]!.toUpperCase() + one.slice(1)}</label>
+      ))}
+    </span>
   );
 }
 
@@ -65,7 +61,7 @@ function SignedIn() {
   return (
     <section class="panel" aria-labelledby="signed-in">
       <h2 id="signed-in">User</h2>
-      <Facts of={[["Name", user || "that of the token"], ["Access", readOnly ? "read-only" : "full"]]} />
+      <Facts of={[["Name", user || "that of the token"], ["Access", readOnly ? "read-only" : "full"], ["Colours", <Colours />]]} />
       <label class="choice"><input type="checkbox" checked={kept} onChange={(event) => change(event.currentTarget.checked)} /> Stay signed in on this browser</label>
       <p class="muted">{kept ? "The token is stored in this browser until you sign out." : "The token is forgotten when the last tab of this console is closed."} Other users have tokens of their own, which the server is started with (<code>--users</code>).</p>
     </section>
@@ -115,17 +111,17 @@ function Data({ server, usage }: { server: Server; usage: Usage }) {
   return (
     <section class="panel whole" aria-labelledby="data">
       <h2 id="data">Stored data</h2>
-      <div class="table-box">
+      <div class="scroll-x">
         <table class="plain">
           <thead><tr><th>Kind</th><th>Count</th><th>Oldest</th><th>Size (estimate)</th><th>Kept for</th></tr></thead>
           <tbody>
             {kinds.map(([name, kept, age]) => (
               <tr key={name}>
                 <th scope="row">{name}</th>
-                <td class="number">{count(kept.entries)}</td>
-                <td>{kept.oldest === undefined ? "" : moment(kept.oldest)}</td>
-                <td class="number">{size(kept)}</td>
-                <td>{age === 0 ? "ever" : span(age)}</td>
+                <td data-column="Count" class="number">{count(kept.entries)}</td>
+                <td data-column="Oldest">{kept.oldest === undefined ? "–" : moment(kept.oldest)}</td>
+                <td data-column="Size (estimate)" class="number">{size(kept)}</td>
+                <td data-column="Kept for">{age === 0 ? "ever" : span(age)}</td>
               </tr>
             ))}
           </tbody>
