@@ -178,6 +178,45 @@ func TestAClaimReadsNoMoreThanMayStart(t *testing.T) {
 	}
 }
 
+// A claim does not read what has left the front of a lane, and finds what comes back there.
+func TestAClaimBeginsAtTheFrontOfALane(t *testing.T) {
+	url := emptyDatabase(t)
+	s := open(t, url)
+	acceptAt := func(now time.Time) *posthaste.Message {
+		m := newMessage(now)
+		m.URL = "http://destination.example/"
+		if err := acceptOne(t.Context(), s, m); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	claimAt := func(now time.Time, want *posthaste.Message) store.Claim {
+		claims, _, err := s.Claim(t.Context(), now, 100)
+		if err != nil || len(claims) != 1 || claims[0].Message.ID != want.ID {
+			t.Fatalf("Claim = %v, %v, want the message of %v", claims, err, want.CreatedAt)
+		}
+		return claims[0]
+	}
+	first := acceptAt(start)
+	claim := claimAt(start, first)
+	later := start.Add(5 * time.Second)
+	claimAt(later, acceptAt(later))
+	var front int64
+	if err := newDamager(t, url).conn.QueryRow(t.Context(), `SELECT front FROM posthaste.lanes`).Scan(&front); err != nil {
+		t.Fatal(err)
+	}
+	if at := posthaste.Position(front).Time(); at.Before(later) {
+		t.Errorf("the front of the lane is at %v, want %v", at, later)
+	}
+	if err := s.Release(t.Context(), later, []store.Claim{claim}); err != nil {
+		t.Fatal(err)
+	}
+	claimAt(later, first)
+	if report, err := postgres.Check(t.Context(), url); err != nil || len(report.Problems) > 0 {
+		t.Errorf("problems %q, %v", report.Problems, err)
+	}
+}
+
 // Each table is read by conditions on its index that name what is looked for, whatever PostgreSQL
 // knows of the tables when it makes a plan: nothing at first, and then that they are empty.
 func TestPlansDoNotDependOnStatistics(t *testing.T) {
@@ -185,7 +224,7 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 	byKind := []string{"((user_id = w.k1) AND (kind = w.k2) AND "}
 	wanted := map[string][]string{
 		"users with ready lanes":  {"(ready <= $1)", "(node = n.node)"},
-		"messages of ready lanes": {"(ready <= $1)", "(lane = l.lane) AND (place <= $7))", "(lane = l.lane) AND (place > $7))", "((user_id = l.user_id) AND (lane = l.lane))", "((user_id = w_1.user_id) AND (id = w_1.id))"},
+		"messages of ready lanes": {"(ready <= $1)", "(lane = l.lane) AND (place >= l.front) AND (place <= $7))", "(lane = l.lane) AND (place > $7))", "((user_id = l.user_id) AND (lane = l.lane))", "((user_id = w_1.user_id) AND (id = w_1.id))"},
 		"places":                  byID,
 		"endings":                 byID,
 		"messages":                byID,
@@ -195,8 +234,10 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 		"endings that go":         byID,
 		"records that go":         byKind,
 		"terms that go":           {"((user_id = w.k1) AND (kind = w.k2) AND (term = w.k3) AND (at = w.k4))"},
-		"lanes of a queue":        byKind,
-		"lanes":                   {"((user_id = w.user_id) AND (kind = w.kind) AND (lane = w.lane))", "((user_id = w.user_id) AND (lane = w.lane))", "Conflict Arbiter Indexes: lanes_pkey"},
+		"users":                   {"((user_id = w.user_id) AND (\"position\" >= ", "Index Only Scan Backward using users_pkey"},
+		"ends of logs":            {"(user_id = w.user_id)", "(ctid = found.at)"},
+		"lanes of a queue":        {"((user_id = w.user_id) AND (kind = w.kind) AND (lane = w.lane))"},
+		"lanes":                   {"((user_id = w.user_id) AND (kind = w.kind) AND (lane = w.lane))", "((user_id = w.user_id) AND (lane = w.lane))", "(ctid = w_1.at)"},
 		"lanes that a key blocks": {"((user_id = w.k1) AND (flow_key = w.k2))", "((user_id = w_1.user_id) AND (kind = w_1.kind) AND (lane = w_1.lane))"},
 	}
 	url := emptyDatabase(t)

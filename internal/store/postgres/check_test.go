@@ -183,6 +183,7 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 		"lease":                  {"live", `lease = 1, begun = true, node = 0`, `its lease 1 is of node 0`},
 		"node":                   {"live", `lease = 1, begun = true, node = 12345`, `it is claimed by node 12345, which does not exist`},
 		"lane":                   {"lanes", `live = live + 1`, `lane "`},
+		"front of a lane":        {"lanes", `front = 9223372036854775807 WHERE lane IN (SELECT lane FROM posthaste.live WHERE NOT begun)`, `before its front at `},
 		"claims of a lane":       {"lanes", `in_flight = in_flight + 1`, `and says `},
 		"retries of a lane":      {"lanes", `retrying = retrying + 1`, `and says `},
 		"queue":                  {"records", `value = '\xff' WHERE kind = 2`, `of kind 2 of user "ann"`},
@@ -225,6 +226,11 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 		if !slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, test.want) }) {
 			t.Errorf("%s: problems %q, want one that has %q", name, problems, test.want)
 		}
+	}
+	if problems := d.with("users", `INSERT INTO posthaste.users SELECT user_id, 1 FROM posthaste.users`); !slices.ContainsFunc(problems, func(p string) bool {
+		return strings.Contains(p, `there are two rows`)
+	}) {
+		t.Errorf("a user too many: problems %q", problems)
 	}
 	problems := d.with("terms", `INSERT INTO posthaste.terms SELECT user_id, kind, 1, at FROM posthaste.terms WHERE kind = 14 LIMIT 1`)
 	if len(problems) != 1 || !strings.Contains(problems[0], `index of kind 14 of user "ann": it has `) {

@@ -26,7 +26,12 @@ func (c *checker) log() error {
 	c.terms, c.ends, c.older = map[messageOf][]int64{}, map[string]posthaste.Position{}, map[string]bool{}
 	var user string
 	var end, dayMS, entries int64
-	err := c.scan([]any{&user, &end}, func() { c.ends[user] = posthaste.Position(end) }, `SELECT user_id, position FROM posthaste.users`)
+	err := c.scan([]any{&user, &end}, func() {
+		if c.ends[user] != 0 {
+			c.Add("user %q: there are two rows, which say that the log ends at %d and %d", user, c.ends[user], end)
+		}
+		c.ends[user] = posthaste.Position(end)
+	}, `SELECT user_id, position FROM posthaste.users`)
 	if err != nil {
 		return err
 	}

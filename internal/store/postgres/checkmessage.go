@@ -154,6 +154,12 @@ func (l *liveMessage) check(data []byte) error {
 
 // lanes checks the counts of lanes.
 func (c *checker) lanes() error {
+	err := c.reportRows(`lane %[3]q of kind %[2]d of user %[1]q: a message waits at %[4]d, before its front at %[5]d, and is not found`, `
+		SELECT user_id, kind, lane, min(place), s.front FROM posthaste.lanes s JOIN posthaste.live l USING (user_id, kind, lane)
+		WHERE NOT l.begun AND l.place < s.front GROUP BY user_id, kind, lane, s.front`)
+	if err != nil {
+		return err
+	}
 	return c.reportRows(`lane %[3]q of kind %[2]d of user %[1]q: it has %[5]d messages, %[7]d of them claimed and %[9]d waiting for a retry, and says %[4]d, %[6]d and %[8]d`, `
 		SELECT user_id, kind, lane, coalesce(s.live, 0), coalesce(n.live, 0), coalesce(s.in_flight, 0), coalesce(n.in_flight, 0),
 			coalesce(s.retrying, 0), coalesce(n.retrying, 0)

@@ -169,6 +169,7 @@ type claiming struct {
 	lanes     []*openLane
 	cancelled []*liveMessage // that wait to be cancelled, and are claimed for that
 	claims    []store.Claim
+	readAll   bool   // nothing that waits in the lanes was left out
 	next      *int64 // when to look at a lane again; known after the commit
 }
 
@@ -221,16 +222,16 @@ const readAhead = 8
 // all lanes of a user, by the primary key.
 const messagesInLanes = `
 	WITH ready AS MATERIALIZED (
-		SELECT user_id, kind, lane, in_flight, least($3 / count(*) OVER () + $4, greatest($5 - in_flight, 0) + 1) AS share FROM (
-			SELECT user_id, kind, lane, in_flight, nth, served FROM (
+		SELECT user_id, kind, lane, in_flight, front, least($3 / count(*) OVER () + $4, greatest($5 - in_flight, 0) + 1) AS share FROM (
+			SELECT user_id, kind, lane, in_flight, front, nth, served FROM (
 				SELECT *, row_number() OVER (PARTITION BY user_id ORDER BY served, kind, lane) AS nth
 				FROM (SELECT * FROM posthaste.lanes WHERE ready <= $1 AND user_id || '' = ANY($2) OFFSET 0) AS l) AS l
 			ORDER BY nth, served, user_id, kind, lane LIMIT $3) AS l
 		ORDER BY nth, served, user_id, kind, lane),
 	found AS (
-		SELECT l.user_id AS of, l.kind AS lane_kind, l.lane AS lane_name, l.in_flight, l.share, w.* FROM ready l LEFT JOIN LATERAL (
+		SELECT l.user_id AS of, l.kind AS lane_kind, l.lane AS lane_name, l.in_flight, l.front, l.share, w.* FROM ready l LEFT JOIN LATERAL (
 			(SELECT ` + liveColumns + ` FROM posthaste.live w
-			WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT w.begun AND w.id <> ALL($6) AND w.place <= $7
+			WHERE w.user_id = l.user_id AND w.kind = l.kind AND w.lane = l.lane AND NOT w.begun AND w.id <> ALL($6) AND w.place BETWEEN l.front AND $7
 			ORDER BY w.place, w.id LIMIT l.share)
 			UNION ALL
 			(SELECT ` + liveColumns + ` FROM posthaste.live w
@@ -240,7 +241,7 @@ const messagesInLanes = `
 			(SELECT ` + liveColumns + ` FROM posthaste.live w
 			WHERE l.kind = 113 AND w.user_id = l.user_id AND w.kind = 113 AND w.lane = l.lane AND w.begun AND w.id <> ALL($6) OFFSET 0)) AS w ON true
 		UNION ALL
-		SELECT NULL, NULL, NULL, NULL, NULL, c.* FROM (
+		SELECT NULL, NULL, NULL, NULL, NULL, NULL, c.* FROM (
 			SELECT ` + liveColumns + ` FROM posthaste.live
 			WHERE user_id = ANY($2) AND cancel_requested AND lease = 0 AND NOT ended AND due <= $1 AND id <> ALL($6) LIMIT $3) AS c)
 	SELECT found.*, size, record, coalesce((SELECT expires_at > clock_timestamp() FROM posthaste.nodes WHERE node = $8), false)
@@ -252,8 +253,15 @@ const messagesInLanes = `
 func (c *claiming) read() error {
 	present := posthaste.FirstPosition(c.now.Add(time.Millisecond)) - 1
 	byID, alive := map[laneID]*openLane{}, true // or there is nothing to claim
-	found, err := rows(c.ctx, c, func(r pgx.CollectableRow) (*liveMessage, error) { return c.scanWaiting(r, byID, &alive) }, messagesInLanes,
-		c.now.UnixMilli(), c.users, c.limit, readAhead, flow.Ceiling(flow.UserQuota(c.limit, 0)), c.store.setAside.ids(), int64(present), c.session.Number)
+	setAside := c.store.setAside.ids()
+	c.readAll = len(setAside) == 0
+	var found []*liveMessage
+	err := c.ask(func(batch *pgx.Batch) {
+		c.writeLanes(batch) // so that the claim sees what happened before it in this transaction
+		c.laneChanges = map[laneID]laneChange{}
+		collect(batch.Queue(messagesInLanes, c.now.UnixMilli(), c.users, c.limit, readAhead, flow.Ceiling(flow.UserQuota(c.limit, 0)), setAside, int64(present), c.session.Number),
+			&found, func(r pgx.CollectableRow) (*liveMessage, error) { return c.scanWaiting(r, byID, &alive) })
+	})
 	switch {
 	case err != nil:
 		return err
@@ -274,12 +282,13 @@ func (c *claiming) read() error {
 // scanWaiting reads a row of messagesInLanes. It adds a lane when it comes first, with the changes of
 // this transaction, and returns the message, nil if there is none.
 func (c *claiming) scanWaiting(r pgx.CollectableRow, byID map[laneID]*openLane, alive *bool) (*liveMessage, error) {
-	const columnsOfLane = 5
+	const columnsOfLane = 6
 	var user *string
 	var kind *int16
 	var name, data []byte
 	var inFlight, share, size *int
-	lane := []any{&user, &kind, &name, &inFlight, &share}
+	var front *int64
+	lane := []any{&user, &kind, &name, &inFlight, &front, &share}
 	var l *liveMessage
 	var err error
 	if r.RawValues()[columnsOfLane] == nil {
@@ -298,7 +307,7 @@ func (c *claiming) scanWaiting(r pgx.CollectableRow, byID map[laneID]*openLane, 
 	}
 	id := laneID{*user, *kind, string(name)}
 	if byID[id] == nil {
-		open := &openLane{id: id, share: *share, keys: map[string]*flowKey{}}
+		open := &openLane{id: id, front: posthaste.Position(*front), share: *share, keys: map[string]*flowKey{}}
 		if !id.strict() { // else its claimed messages are read, too
 			open.inFlight = *inFlight + int(c.laneChanges[id].inFlight)
 		}
@@ -360,13 +369,17 @@ func (c *claiming) lease(picked []*liveMessage) error {
 	return nil
 }
 
-// saveLanes notes when to look at lanes again, and when they were served.
+// saveLanes notes when to look at lanes again, when they were served, and where they begin. What has left
+// before that is not read again: it stays on disk while somebody holds a snapshot of the database.
 func (c *claiming) saveLanes() {
 	for _, lane := range c.lanes {
 		change := c.laneChanges[lane.id]
 		change.look, change.seen, change.ready = false, true, milli(lane.ready)
 		if lane.servedAs > 0 {
 			change.served = int64(c.claims[lane.servedAs-1].Lease)
+		}
+		if c.readAll && len(c.cancelled) < c.limit {
+			change.front = new(int64(lane.newFront()))
 		}
 		c.laneChanges[lane.id] = change
 	}

@@ -87,6 +87,8 @@ var Planned = map[string]string{
 	"endings that go":         deleteEndings,
 	"records that go":         deleteRecords,
 	"terms that go":           deleteTerms,
+	"users":                   lockUserRows,
+	"ends of logs":            writeEnds,
 	"lanes of a queue":        reopenLanes,
 	"lanes":                   changeLanes,
 	"lanes that a key blocks": wakeBlockedLanes,

@@ -75,7 +75,7 @@ func (s *Store) indexGrown(ctx context.Context) error {
 	if all {
 		var err error
 		users, err = rows(ctx, s.pool, pgx.RowTo[string], `
-			SELECT user_id FROM posthaste.indexed i WHERE `+leftForIndex+` ORDER BY user_id`)
+			SELECT user_id FROM posthaste.indexed w WHERE `+leftForIndex+` ORDER BY user_id`)
 		if err != nil {
 			s.grown.addAll()
 			return err
@@ -176,8 +176,8 @@ type indexedLog struct {
 	End   int64 // of the log
 }
 
-// leftForIndex is whether there is something to be added to the index of a user i.
-const leftForIndex = `EXISTS (SELECT FROM posthaste.events e WHERE e.user_id = i.user_id AND e.first > i.first AND e.entries IS NOT NULL)`
+// leftForIndex is whether there is something to be added to the index of a user w.
+const leftForIndex = `EXISTS (SELECT FROM posthaste.events e WHERE e.user_id = w.user_id AND e.first > w.first AND e.entries IS NOT NULL)`
 
 // completeIndex brings the index of a user's log up to date, unless it is.
 func (s *Store) completeIndex(ctx context.Context, user string) error {
@@ -191,7 +191,6 @@ func (s *Store) completeIndex(ctx context.Context, user string) error {
 // readIndexed returns how far the index of a user's log goes.
 func readIndexed(ctx context.Context, q querier, user string) (indexedLog, error) {
 	at, err := row(ctx, q, pgx.RowToStructByPos[indexedLog], `
-		SELECT i.first, `+leftForIndex+`, u.position
-		FROM posthaste.users u JOIN posthaste.indexed i USING (user_id) WHERE u.user_id = $1`, user)
+		SELECT w.first, `+leftForIndex+`, (`+lastPosition+`) FROM posthaste.indexed w WHERE user_id = $1`, user)
 	return at, ignore(err, store.ErrNotFound)
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -45,10 +46,14 @@ type laneChange struct {
 	retrying int32 // of them, waiting for a retry
 	look     bool  // something has happened, so that Claim should look at it
 
+	waits  bool               // a message waits at a place where none did
+	lowest posthaste.Position // the first such place
+
 	// If Claim has looked at it: when to look again, nil: when something happens.
 	seen   bool
 	ready  *int64
-	served int64 // the lease that it was served with last; 0: none
+	served int64  // the lease that it was served with last; 0: none
+	front  *int64 // before which no message waits; nil: as before
 }
 
 // count adds to the claimed messages and to those that wait for a retry.
@@ -66,6 +71,23 @@ func (t *userTx) touch(lane laneID, live int32) {
 	sum.live += live
 	sum.look = true
 	t.laneChanges[lane] = sum
+}
+
+// waitsAt notes that a message waits at a place in a lane.
+func (t *userTx) waitsAt(lane laneID, place posthaste.Position) {
+	change := t.laneChanges[lane]
+	if !change.waits || place < change.lowest {
+		change.waits, change.lowest = true, place
+	}
+	t.laneChanges[lane] = change
+}
+
+// lowestColumn is where the front of the lane is at most.
+func (s laneChange) lowestColumn() int64 {
+	if s.waits {
+		return int64(s.lowest)
+	}
+	return math.MaxInt64
 }
 
 // keepReady stands for a time to look that does not change.
@@ -103,6 +125,9 @@ func (t *userTx) writeLanes(batch *pgx.Batch) {
 		column(lanes, func(l laneID) int32 { return changes[l].retrying }),
 		column(lanes, func(l laneID) *int64 { return changes[l].readyColumn() }),
 		column(lanes, func(l laneID) int64 { return changes[l].served }),
+		column(lanes, func(l laneID) *int64 { return changes[l].front }),
+		column(lanes, func(l laneID) int64 { return changes[l].lowestColumn() }),
+		column(lanes, func(l laneID) int64 { return int64(t.last[l.user]) }),
 		column(lanes, func(l laneID) bool { return changes[l].look && changes[l].live <= 0 }))...,
 	).QueryRow(func(r pgx.Row) error {
 		var ready bool

@@ -41,6 +41,7 @@ type liveMessage struct {
 
 	// As what it is counted in its lane.
 	leased, retrying bool
+	waitsAt          *posthaste.Position // the place where it waits there; nil: it does not
 }
 
 const liveColumns = `user_id, id, kind, lane, place, due, state, retried, begun, ended, callbacks, cancel_requested, lease, node, flow_key`
@@ -80,6 +81,9 @@ func readLive(r pgx.CollectableRow, before []any, after ...any) (*liveMessage, e
 	l.id, l.place = id, posthaste.Position(place)
 	l.lane.user, l.lane.name = l.user, string(lane)
 	l.leased, l.retrying = l.lease != 0, l.waitsForRetry()
+	if !l.begun {
+		l.waitsAt = new(l.place)
+	}
 	var err error
 	l.state, err = record.StateOf(uint8(state))
 	return l, err
@@ -143,6 +147,13 @@ func (t *userTx) save(l *liveMessage) {
 	if leased != l.leased || retrying != l.retrying {
 		t.count(l, difference(l.leased, leased), difference(l.retrying, retrying))
 		l.leased, l.retrying = leased, retrying
+	}
+	switch waits := !l.begun && !l.gone; {
+	case !waits:
+		l.waitsAt = nil
+	case l.waitsAt == nil || *l.waitsAt != l.place:
+		l.waitsAt = new(l.place)
+		t.waitsAt(l.lane, l.place)
 	}
 	if l.lease == 0 {
 		l.node = 0

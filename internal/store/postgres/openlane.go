@@ -17,6 +17,8 @@ type openLane struct {
 	waiting  []*liveMessage       // that were read and are not claimed, in order
 	begun    int                  // waiting messages that use a slot of the queue
 	inFlight int                  // claimed messages
+	front    posthaste.Position   // no message waits before it
+	reached  posthaste.Position   // the last place that was read of those that are due
 	share    int                  // how many due messages that have not begun were read at most
 	more     bool                 // there may be others
 	memory   *flow.Memory[laneID] // of the node, for large messages
@@ -45,9 +47,20 @@ func (lane *openLane) arrange(present posthaste.Position) {
 	for _, l := range lane.waiting {
 		if l.standing() == flow.NotBegun && l.place <= present {
 			due++
+			lane.reached = l.place
 		}
 	}
 	lane.more = due == lane.share
+}
+
+// newFront returns a place before which no message waits any more.
+func (lane *openLane) newFront() posthaste.Position {
+	for _, l := range lane.waiting {
+		if l.standing() == flow.NotBegun {
+			return l.place
+		}
+	}
+	return max(lane.front, lane.reached)
 }
 
 func compareInLane(a, b *liveMessage) int {

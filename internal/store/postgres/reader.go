@@ -114,7 +114,7 @@ func (r *reader) Place(id posthaste.MessageID) (*store.Place, error) {
 func (r *reader) LaneLengths(lanes []posthaste.Lane) ([]int, error) {
 	of := column(lanes, func(l posthaste.Lane) laneID { return laneIn(r.user, l) })
 	return rows(r.ctx, r, pgx.RowTo[int], `
-		SELECT coalesce((SELECT live FROM posthaste.lanes WHERE user_id = w.u AND kind = w.k AND lane = w.l), 0)
+		SELECT coalesce((SELECT live FROM posthaste.lanes WHERE user_id = w.u AND kind = w.k AND lane = w.l ORDER BY moved DESC LIMIT 1), 0)
 		FROM unnest($1::text[], $2::smallint[], $3::bytea[]) WITH ORDINALITY AS w (u, k, l, n) ORDER BY w.n`, laneKeys(of)...)
 }
 

@@ -87,9 +87,20 @@ const txSettings = `
 		set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
 		set_config('plan_cache_mode', 'force_generic_plan', true)`
 
-const lockUserRows = `SELECT user_id, position FROM posthaste.users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE`
+var (
+	lockUserRows     = fmt.Sprintf(userRows, `FOR UPDATE`)
+	lockFreeUserRows = fmt.Sprintf(userRows, `FOR UPDATE SKIP LOCKED`)
+)
 
-const lockFreeUserRows = lockUserRows + ` SKIP LOCKED`
+// userRows locks users in their order. What a row has become while its lock was awaited has a higher
+// position.
+const userRows = `
+	SELECT found.* FROM unnest($1::text[]) AS w (user_id), LATERAL (
+		SELECT user_id, position FROM posthaste.users
+		WHERE user_id = w.user_id AND position >= (` + lastPosition + `) %s) AS found`
+
+// lastPosition is that of a user w.
+const lastPosition = `SELECT max(position) FROM posthaste.users WHERE user_id = w.user_id`
 
 // lock begins the transaction, locks users by a statement and prefetches, in one round trip.
 // It returns the users it has locked.
@@ -129,8 +140,8 @@ func (t *userTx) begin(users []string, changes []*change) error {
 		return err
 	}
 	_, err = t.conn.Exec(t.ctx, `
-		WITH made AS (INSERT INTO posthaste.users (user_id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING RETURNING user_id)
-		INSERT INTO posthaste.indexed (user_id) SELECT user_id FROM made ON CONFLICT DO NOTHING`, users)
+		WITH made AS (INSERT INTO posthaste.indexed (user_id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING RETURNING user_id)
+		INSERT INTO posthaste.users (user_id) SELECT user_id FROM made`, users)
 	if err != nil {
 		return err
 	}
@@ -246,10 +257,12 @@ func (t *userTx) rollback() error {
 	return err
 }
 
-// writeEnds writes where logs end. The rows are there, but an update could be planned as a scan.
+// writeEnds writes where logs end.
 const writeEnds = `
-	INSERT INTO posthaste.users (user_id, position) SELECT * FROM unnest($1::text[], $2::bigint[])
-	ON CONFLICT (user_id) DO UPDATE SET position = excluded.position`
+	UPDATE posthaste.users SET position = w.position FROM (
+		SELECT found.at, w.position FROM unnest($1::text[], $2::bigint[]) AS w (user_id, position), LATERAL (
+			SELECT ctid AS at FROM posthaste.users WHERE user_id = w.user_id ORDER BY position DESC LIMIT 1) AS found) AS w
+	WHERE ctid = w.at`
 
 func (t *userTx) writeTotals(batch *pgx.Batch) {
 	if len(t.grown) > 0 {

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
-	"posthaste/internal/store"
 )
 
 func (s *Store) Watch(ctx context.Context, user string) (posthaste.Position, <-chan struct{}, error) {
@@ -26,8 +25,8 @@ func (s *Store) Watch(ctx context.Context, user string) (posthaste.Position, <-c
 
 // readEnd returns the position of a user's last event, 0 for none.
 func readEnd(ctx context.Context, q querier, user string) (posthaste.Position, error) {
-	end, err := row(ctx, q, pgx.RowTo[int64], `SELECT position FROM posthaste.users WHERE user_id = $1`, user)
-	return posthaste.Position(end), ignore(err, store.ErrNotFound)
+	end, err := row(ctx, q, pgx.RowTo[int64], `SELECT coalesce(max(position), 0) FROM posthaste.users WHERE user_id = $1`, user)
+	return posthaste.Position(end), err
 }
 
 func (s *Store) Wake() <-chan struct{} { return s.wake }
@@ -98,9 +97,9 @@ func (s *Store) poll(ctx context.Context) (pollResult, error) {
 			SELECT '{}'::text[], '{}'::bigint[], (SELECT min(ready) FROM posthaste.lanes)`)
 	}
 	return row(ctx, s.control, pgx.RowToStructByPos[pollResult], `
-		SELECT coalesce(array_agg(user_id), '{}'), coalesce(array_agg(position), '{}'),
+		SELECT coalesce(array_agg(user_id), '{}'), coalesce(array_agg(coalesce((`+lastPosition+`), 0)), '{}'),
 			(SELECT min(ready) FROM posthaste.lanes)
-		FROM posthaste.users WHERE user_id = ANY($1)`, followed)
+		FROM unnest($1::text[]) AS w (user_id)`, followed)
 }
 
 // announce notifies those concerned. A changed lane is ready from time 0 on; this node knows

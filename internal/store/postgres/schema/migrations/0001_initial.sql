@@ -5,10 +5,16 @@
 -- Texts that clients choose are bytea: they may hold NUL bytes, and compare byte by byte.
 -- Times are Unix milliseconds, positions are log positions, records are of package record.
 
--- A transaction that writes a user's data locks the user's row first.
+-- Keys of rows that change with each message end in a number that only grows, and the row is read from
+-- the end: what it was before stays on disk while somebody holds a snapshot of the database, and would
+-- be read each time.
+
+-- A transaction that writes a user's data locks the user's row first. A user has one row: whoever adds
+-- the user to indexed adds it.
 CREATE TABLE posthaste.users (
-    user_id  text COLLATE "C" PRIMARY KEY,
-    position bigint NOT NULL DEFAULT 0 -- the last one that was taken; the next ones are above it
+    user_id  text COLLATE "C" NOT NULL,
+    position bigint NOT NULL DEFAULT 0, -- the last one that was taken; the next ones are above it
+    PRIMARY KEY (user_id, position)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 -- A node whose expires_at has passed, by the clock of the database, has lost its leases.
@@ -83,7 +89,9 @@ CREATE TABLE posthaste.lanes (
     retrying  integer NOT NULL DEFAULT 0, -- of them, waiting for a retry
     ready     bigint,             -- when to look at it; NULL: when something happens
     served    bigint NOT NULL DEFAULT 0,
-    PRIMARY KEY (user_id, kind, lane)
+    front     bigint NOT NULL DEFAULT 0, -- no message waits at a place before it, so nobody reads what has left there
+    moved     bigint NOT NULL,    -- the user's position when the row was written
+    PRIMARY KEY (user_id, kind, lane, moved)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX lanes_ready ON posthaste.lanes (ready) WHERE ready IS NOT NULL;
 
