@@ -62,13 +62,15 @@ func BenchmarkLife(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
 }
 
-// BenchmarkAlone takes one message after the other through its life, straight and through a pooler
-// that follows no prepared statements, and reports what the database's processor has to do.
+// BenchmarkAlone takes one message after the other through its life, straight and through
+// poolers that track prepared statements or not, and reports what the database's processor has to do.
 func BenchmarkAlone(b *testing.B) {
-	for name, through := range map[string]func(url string) string{
-		"straight": func(url string) string { return url },
-		"through a pooler": func(url string) string {
-			return cluster.Pooler(b, path.Base(strings.TrimSuffix(url, "?sslmode=disable"))) + "&default_query_exec_mode=exec"
+	database := func(url string) string { return path.Base(strings.TrimSuffix(url, "?sslmode=disable")) }
+	for name, through := range map[string]func(b *testing.B, url string) string{
+		"straight": func(_ *testing.B, url string) string { return url },
+		"a pooler": func(b *testing.B, url string) string { return cluster.Pooler(b, database(url), true) },
+		"an older pooler": func(b *testing.B, url string) string {
+			return cluster.Pooler(b, database(url), false) + "&default_query_exec_mode=exec"
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
@@ -76,7 +78,7 @@ func BenchmarkAlone(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			s := openWith(b, through(url), postgres.Options{})
+			s := openWith(b, through(b, url), postgres.Options{})
 			for range 20 {
 				live(b, s)
 			}

@@ -27,24 +27,29 @@ server_round_robin = 1
 logfile = %s
 `
 
-// followsNothing keeps a pooler that could follow prepared statements from it. Older ones
-// refuse the setting.
-const followsNothing = "max_prepared_statements = 0\n"
+// tracksNothing keeps a pooler that could track prepared statements from it. Older ones refuse the
+// setting.
+const tracksNothing = "max_prepared_statements = 0\n"
 
 // Pooler starts a PgBouncer between a test and the cluster, which lends its connections
-// for one transaction at a time, and returns the URL of a database behind it. The
+// for one transaction at a time, and returns the URL of a database behind it. A test that wants
+// it to track prepared statements is skipped where the one that is installed cannot. The
 // program must be installed. It ends with the test.
-func (c *Cluster) Pooler(t testing.TB, database string) (url string) {
+func (c *Cluster) Pooler(t testing.TB, database string, tracks bool) (url string) {
 	t.Helper()
 	c.NeedOwn(t)
+	canTrack := tracksStatements(t, poolerVersion(t))
+	if tracks && !canTrack {
+		t.Skip("this PgBouncer tracks no prepared statements: 1.21 or later does")
+	}
 	port, err := FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	settings := filepath.Join(c.directory, fmt.Sprintf("pooler%d.ini", port))
 	text := fmt.Sprintf(poolerSettings, c.port, port, settings+".log")
-	if couldFollow(t) {
-		text += followsNothing
+	if canTrack && !tracks {
+		text += tracksNothing
 	}
 	if err := os.WriteFile(settings, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -81,9 +86,7 @@ func poolerEnvironment() []string {
 	return append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin")
 }
 
-// couldFollow reports whether the pooler that is installed could follow prepared
-// statements, as PgBouncer does from 1.21 on.
-func couldFollow(t testing.TB) bool {
+func poolerVersion(t testing.TB) string {
 	t.Helper()
 	asked := exec.Command("sh", "-c", "pgbouncer --version")
 	asked.Env = poolerEnvironment()
@@ -91,21 +94,18 @@ func couldFollow(t testing.TB) bool {
 	if err != nil {
 		t.Fatalf("pgbouncer --version: %v", err)
 	}
-	follows, err := followsStatements(string(said))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return follows
+	return string(said)
 }
 
-// followsStatements reports whether a pooler could that says this of its version.
-func followsStatements(said string) (bool, error) {
+// tracksStatements reports whether a pooler of this version can track prepared statements.
+func tracksStatements(t testing.TB, version string) bool {
+	t.Helper()
 	const first = 21
 	var major, minor int
-	if _, err := fmt.Sscanf(said, "PgBouncer %d.%d", &major, &minor); err != nil {
-		return false, fmt.Errorf("the version of the pooler, %q: %w", said, err)
+	if _, err := fmt.Sscanf(version, "PgBouncer %d.%d", &major, &minor); err != nil {
+		t.Fatalf("the version of the pooler, %q: %v", version, err)
 	}
-	return major > 1 || minor >= first, nil
+	return major > 1 || minor >= first
 }
 
 // awaitListener returns when somebody listens at an address, or ends the test with a log.
