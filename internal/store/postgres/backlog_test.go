@@ -237,7 +237,8 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 		"users":                   {"((user_id = w.user_id) AND (\"position\" >= ", "Index Only Scan Backward using users_pkey"},
 		"ends of logs":            {"(user_id = w.user_id)", "(ctid = found.at)"},
 		"lanes of a queue":        {"((user_id = w.user_id) AND (kind = w.kind) AND (lane = w.lane))"},
-		"lanes":                   {"((user_id = w.user_id) AND (kind = w.kind) AND (lane = w.lane))", "((user_id = w.user_id) AND (lane = w.lane))", "(ctid = w_1.at)"},
+		"lanes":                   {"((user_id = w.user_id) AND (kind = w.kind) AND (lane = w.lane))", "(ctid = w_1.at)"},
+		"empty lanes":             {"(user_id = $1)", "((user_id = l.user_id) AND (lane = l.lane))"},
 		"lanes that a key blocks": {"((user_id = w.k1) AND (flow_key = w.k2))", "((user_id = w_1.user_id) AND (kind = w_1.kind) AND (lane = w_1.lane))"},
 	}
 	url := emptyDatabase(t)

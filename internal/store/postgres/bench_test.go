@@ -17,10 +17,30 @@ import (
 )
 
 // BenchmarkLife takes messages of one user through their lives, from acceptance to
-// delivery, by many who accept and settle at once.
+// delivery, by many who accept and settle at once, and also beside a snapshot of the database, as
+// pg_dump holds one.
 func BenchmarkLife(b *testing.B) {
+	b.Run("alone", func(b *testing.B) { takeThroughLives(b, openBench(b, postgres.Options{})) })
+	b.Run("beside a snapshot", func(b *testing.B) {
+		url, err := cluster.Create()
+		if err != nil {
+			b.Fatal(err)
+		}
+		s := openWith(b, url, postgres.Options{})
+		other, err := pgx.Connect(b.Context(), url)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer func() { _ = other.Close(b.Context()) }()
+		if _, err := other.Exec(b.Context(), `BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT`); err != nil {
+			b.Fatal(err)
+		}
+		takeThroughLives(b, s)
+	})
+}
+
+func takeThroughLives(b *testing.B, rules *ruled) {
 	const clients = 32
-	rules := openBench(b, postgres.Options{})
 	s := rules.Store
 	var left, delivered atomic.Int64
 	left.Store(int64(b.N))

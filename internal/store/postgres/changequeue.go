@@ -210,7 +210,7 @@ func (s *Store) transact(users []string, changes []*change) (left []*change, fai
 			continue // nobody waits for it any more
 		}
 		written := t.writes
-		c.err = c.do(&tx{userTx: t, now: c.now})
+		c.err = c.do(t.at(c.now))
 		if t.failed != nil {
 			return nil, nil, t.failed
 		}

@@ -134,18 +134,21 @@ type dueUsers struct {
 	Dead  []int64  // dead nodes with leases
 	Users []string // with ready lanes, least recently served first
 	Next  *int64   // when the next lane is ready
+	First *int64   // the same, of all users
 }
 
 // findDue looks at all users but the busy ones.
 func (s *Store) findDue(ctx context.Context, now time.Time, limit int, busy []string) (dueUsers, error) {
 	var found []dueUsers
+	since, began := s.readyLanes.from(now), time.Now()
 	err := outside{s.pool, ctx}.ask(func(batch *pgx.Batch) {
 		batch.Queue(txSettings)
-		collect(batch.Queue(dueOfUsers, now.UnixMilli(), limit, busy), &found, pgx.RowToStructByPos[dueUsers])
+		collect(batch.Queue(dueOfUsers, now.UnixMilli(), limit, busy, since), &found, pgx.RowToStructByPos[dueUsers])
 	})
 	if err != nil {
 		return dueUsers{}, err
 	}
+	s.readyLanes.looked(since, time.Since(began), found[0].First)
 	return found[0], nil
 }
 
@@ -155,9 +158,10 @@ const dueOfUsers = `
 		ARRAY(SELECT node FROM posthaste.nodes n WHERE expires_at <= clock_timestamp()
 			AND EXISTS (SELECT FROM posthaste.live l WHERE l.node = n.node AND l.node <> 0 OFFSET 0)),
 		ARRAY(SELECT user_id FROM (
-			SELECT user_id, served FROM posthaste.lanes WHERE ready <= $1 AND user_id <> ALL($3) OFFSET 0) AS l
+			SELECT user_id, served FROM posthaste.lanes WHERE ready BETWEEN $4 AND $1 AND user_id <> ALL($3) OFFSET 0) AS l
 			GROUP BY user_id ORDER BY min(served), user_id LIMIT $2),
-		(SELECT min(ready) FROM posthaste.lanes WHERE user_id <> ALL($3))`
+		(SELECT min(ready) FROM posthaste.lanes WHERE ready >= $4 AND user_id <> ALL($3)),
+		(SELECT min(ready) FROM posthaste.lanes WHERE ready >= $4)`
 
 // claiming is one claim in a transaction of some users.
 type claiming struct {
@@ -194,7 +198,7 @@ func (c *claiming) run(tx *tx) error {
 		return err
 	}
 	c.saveLanes()
-	c.queuedLast.Queue(`SELECT min(ready) FROM posthaste.lanes WHERE user_id <> ALL($1)`, c.overQuota).QueryRow(func(r pgx.Row) error { return r.Scan(&c.next) })
+	c.queuedLast.Queue(`SELECT min(ready) FROM posthaste.lanes WHERE ready >= $2 AND user_id <> ALL($1)`, c.overQuota, c.store.readyLanes.known()).QueryRow(func(r pgx.Row) error { return r.Scan(&c.next) })
 	return nil
 }
 
@@ -225,7 +229,7 @@ const messagesInLanes = `
 		SELECT user_id, kind, lane, in_flight, front, least($3 / count(*) OVER () + $4, greatest($5 - in_flight, 0) + 1) AS share FROM (
 			SELECT user_id, kind, lane, in_flight, front, nth, served FROM (
 				SELECT *, row_number() OVER (PARTITION BY user_id ORDER BY served, kind, lane) AS nth
-				FROM (SELECT * FROM posthaste.lanes WHERE ready <= $1 AND user_id || '' = ANY($2) OFFSET 0) AS l) AS l
+				FROM (SELECT * FROM posthaste.lanes WHERE ready BETWEEN $9 AND $1 AND user_id || '' = ANY($2) OFFSET 0) AS l) AS l
 			ORDER BY nth, served, user_id, kind, lane LIMIT $3) AS l
 		ORDER BY nth, served, user_id, kind, lane),
 	found AS (
@@ -259,7 +263,7 @@ func (c *claiming) read() error {
 	err := c.ask(func(batch *pgx.Batch) {
 		c.writeLanes(batch) // so that the claim sees what happened before it in this transaction
 		c.laneChanges = map[laneID]laneChange{}
-		collect(batch.Queue(messagesInLanes, c.now.UnixMilli(), c.users, c.limit, readAhead, flow.Ceiling(flow.UserQuota(c.limit, 0)), setAside, int64(present), c.session.Number),
+		collect(batch.Queue(messagesInLanes, c.now.UnixMilli(), c.users, c.limit, readAhead, flow.Ceiling(flow.UserQuota(c.limit, 0)), setAside, int64(present), c.session.Number, c.store.readyLanes.known()),
 			&found, func(r pgx.CollectableRow) (*liveMessage, error) { return c.scanWaiting(r, byID, &alive) })
 	})
 	switch {

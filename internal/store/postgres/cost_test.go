@@ -44,6 +44,56 @@ func TestCost(t *testing.T) {
 	}
 }
 
+// While somebody holds a snapshot of the database, what rows were before stays in the indexes. Messages
+// do not read it.
+func TestASnapshotAddsNothingToWhatIsRead(t *testing.T) {
+	const messages = 20
+	url := cluster.Database(t)
+	round := func() int64 {
+		s := openWith(t, url, postgres.Options{})
+		for range messages {
+			live(t, s)
+		}
+		_ = s.Close() // with its connections the database has counted what they read
+		return entriesRead(t, url)
+	}
+	round()
+	other := newDamager(t, url).conn
+	if _, err := other.Exec(t.Context(), `BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT`); err != nil {
+		t.Fatal(err)
+	}
+	before := round()
+	first := round() - before
+	before = round()
+	if last := round() - before; last > first+first/4 {
+		t.Errorf("%d messages read %d entries of the indexes, and later %d", messages, first, last)
+	}
+}
+
+// entriesRead returns how many entries of the indexes were read by which a message finds its rows.
+func entriesRead(t testing.TB, url string) (entries int64) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	for others := 1; others > 0 && err == nil; { // they end a moment after the store has closed
+		err = conn.QueryRow(t.Context(), `
+			SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND state <> 'idle in transaction'`).Scan(&others)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = conn.QueryRow(t.Context(), `
+		SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE indexrelname IN ('users_pkey', 'lanes_pkey', 'live_waiting')`).Scan(&entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entries
+}
+
 // costOf measures the life of some messages in a database that is used already.
 func costOf(t testing.TB, messages int, live func(testing.TB, *ruled)) costs {
 	t.Helper()

@@ -140,7 +140,7 @@ func TestAClaimBesideDamagedLimits(t *testing.T) {
 		t.Errorf("a message under the damaged key: %v", err)
 	}
 	execute(t, url, `UPDATE posthaste.records r SET value = w.value FROM whole w WHERE r.user_id = w.user_id AND r.kind = w.kind AND r.key = w.key`)
-	execute(t, url, `UPDATE posthaste.lanes SET ready = 0 WHERE ready IS NULL`)
+	execute(t, url, fmt.Sprintf(`UPDATE posthaste.lanes SET ready = %d WHERE ready IS NULL`, start.UnixMilli()))
 	if got := claim(start.Add(time.Second)); !slices.Equal(got, held) {
 		t.Errorf("claimed %v when they could be read, want %v", got, held)
 	}

@@ -68,7 +68,7 @@ func (s *Store) changeLocked(ctx context.Context, now time.Time, timeout time.Du
 		return nil, t.rollback()
 	}
 	if err == nil {
-		err = do(&tx{userTx: t, now: now}, locked)
+		err = do(t.at(now), locked)
 	}
 	if err == nil {
 		err = t.commit(locked)

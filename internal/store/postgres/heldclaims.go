@@ -153,24 +153,34 @@ func (s *Store) releaseInDoubt(ctx context.Context, now time.Time) error {
 
 // compareEvery is how often a node compares its leases in the database with the claims it
 // holds.
-const compareEvery = node.AliveEvery
+const (
+	compareEvery   = node.AliveEvery
+	compareAtLeast = 30 * time.Second // however long it takes
+)
 
 // compareLeases releases orphaned leases of this node until the store is closed. They appear
 // after a failover to a standby that lacked the last commits: what was settled in those is
 // leased again.
 func (s *Store) compareLeases() {
-	s.repeat(compareEvery, s.releaseOrphans)
+	var again time.Time
+	s.repeat(compareEvery, func() {
+		began := time.Now()
+		if !began.Before(again) && s.releaseOrphans() == nil {
+			again = time.Now().Add(min(restAfter*time.Since(began), compareAtLeast))
+		}
+	})
 }
 
 // releaseOrphans compares once. Errors are left to the next time.
-func (s *Store) releaseOrphans() {
+func (s *Store) releaseOrphans() error {
 	if s.node.Away() {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(s.closing, callTime)
 	defer cancel()
 	_ = s.capExpiry(ctx)
-	if orphaned, err := s.orphanedClaims(ctx); err == nil && len(orphaned) > 0 {
+	orphaned, err := s.orphanedClaims(ctx)
+	if err == nil && len(orphaned) > 0 {
 		s.logger.Warn("leases.unheld", "leases", len(orphaned), "first_message_id", orphaned[0].Message.ID,
 			"consequence", "the database lists leases of this node that it does not work on: their messages are due again")
 		s.held.doubt(orphaned)
@@ -178,6 +188,7 @@ func (s *Store) releaseOrphans() {
 	if s.held.anyInDoubt() { // also while nothing is claimed for want of slots
 		s.releasing.run(ctx, s, func(ctx context.Context) error { return s.releaseInDoubt(ctx, time.Time{}) })
 	}
+	return err
 }
 
 // capExpiry lets no node count as alive for longer than a lease, as one does after the

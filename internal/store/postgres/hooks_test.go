@@ -66,7 +66,7 @@ func (d disturbed) Query(ctx context.Context, sql string, args ...any) (pgx.Rows
 }
 
 // CompareLeases compares once the leases of this node with what it holds.
-func (s *Store) CompareLeases() { s.releaseOrphans() }
+func (s *Store) CompareLeases() { _ = s.releaseOrphans() }
 
 // CompleteIndex brings the index up to date of logs to which this node has added.
 func (s *Store) CompleteIndex(ctx context.Context) error { return s.indexGrown(ctx) }
@@ -91,5 +91,6 @@ var Planned = map[string]string{
 	"ends of logs":            writeEnds,
 	"lanes of a queue":        reopenLanes,
 	"lanes":                   changeLanes,
+	"empty lanes":             deleteEmptyLanes,
 	"lanes that a key blocks": wakeBlockedLanes,
 }

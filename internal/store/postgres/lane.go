@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -90,14 +91,22 @@ func (s laneChange) lowestColumn() int64 {
 	return math.MaxInt64
 }
 
+// readyAt is since when a lane is ready in which something happens. A time that is not known is before all.
+func readyAt(now time.Time) int64 {
+	if now.IsZero() {
+		return 0
+	}
+	return now.UnixMilli()
+}
+
 // keepReady stands for a time to look that does not change.
 const keepReady = -1
 
 // readyColumn is when to look at the lane.
-func (s laneChange) readyColumn() *int64 {
+func (s laneChange) readyColumn(latest time.Time) *int64 {
 	switch {
 	case s.look:
-		return new(int64)
+		return new(readyAt(latest))
 	case s.seen:
 		return s.ready
 	}
@@ -113,7 +122,7 @@ func laneKeys(lanes []laneID) []any {
 	}
 }
 
-// writeLanes writes the changes of lanes, and deletes those that are empty then.
+// writeLanes writes the changes of lanes.
 func (t *userTx) writeLanes(batch *pgx.Batch) {
 	if len(t.laneChanges) == 0 {
 		return
@@ -123,12 +132,12 @@ func (t *userTx) writeLanes(batch *pgx.Batch) {
 		column(lanes, func(l laneID) int32 { return changes[l].live }),
 		column(lanes, func(l laneID) int32 { return changes[l].inFlight }),
 		column(lanes, func(l laneID) int32 { return changes[l].retrying }),
-		column(lanes, func(l laneID) *int64 { return changes[l].readyColumn() }),
+		column(lanes, func(l laneID) *int64 { return changes[l].readyColumn(t.latest) }),
 		column(lanes, func(l laneID) int64 { return changes[l].served }),
 		column(lanes, func(l laneID) *int64 { return changes[l].front }),
 		column(lanes, func(l laneID) int64 { return changes[l].lowestColumn() }),
 		column(lanes, func(l laneID) int64 { return int64(t.last[l.user]) }),
-		column(lanes, func(l laneID) bool { return changes[l].look && changes[l].live <= 0 }))...,
+		column(lanes, func(l laneID) bool { return changes[l].look }))...,
 	).QueryRow(func(r pgx.Row) error {
 		var ready bool
 		err := r.Scan(&ready)
@@ -142,7 +151,7 @@ func (t *userTx) writeReopened(batch *pgx.Batch) {
 	lanes := slices.DeleteFunc(slices.Collect(maps.Keys(t.reopened)), func(l laneID) bool { return t.laneChanges[l].look })
 	if len(lanes) > 0 {
 		t.ready = true
-		batch.Queue(reopenLanes, laneKeys(lanes)...)
+		batch.Queue(reopenLanes, append(laneKeys(lanes), readyAt(t.latest))...)
 	}
 }
 
@@ -165,7 +174,7 @@ func (t *userTx) wakeBlockedOn(user, key string) {
 func (t *userTx) writeFreedKeys(batch *pgx.Batch) {
 	if len(t.freedKeys) > 0 {
 		users, keys := nameColumns(slices.Collect(maps.Keys(t.freedKeys)))
-		batch.Queue(wakeBlockedLanes, users, keys).Exec(func(woken pgconn.CommandTag) error {
+		batch.Queue(wakeBlockedLanes, users, keys, readyAt(t.latest)).Exec(func(woken pgconn.CommandTag) error {
 			t.ready = t.ready || woken.RowsAffected() > 0
 			return nil
 		})

@@ -23,10 +23,11 @@ func (s *Store) DropDays(ctx context.Context, user string, before time.Time) (da
 	return s.trimLog(ctx, user, before.UTC().Truncate(day))
 }
 
-// blocksAtOnce and postingsAtOnce bound what one commit removes of the log.
+// What one commit removes at most.
 const (
 	blocksAtOnce   = 50
 	postingsAtOnce = 10_000
+	lanesAtOnce    = 10_000
 )
 
 // trimLog removes a user's events before a day, and the messages without any event left,
@@ -47,7 +48,23 @@ func (s *Store) trimLog(ctx context.Context, user string, before time.Time) (int
 			return 0, err
 		}
 	}
-	return len(days), s.dropDays(ctx, before)
+	return len(days), errors.Join(s.dropDays(ctx, before), s.trimLanes(ctx, user))
+}
+
+// trimLanes removes lanes without a message.
+func (s *Store) trimLanes(ctx context.Context, user string) error {
+	for gone := int64(lanesAtOnce); gone == lanesAtOnce; {
+		err := s.change(ctx, time.Time{}, []string{user}, prefetch{}, func(tx *tx) error {
+			tx.writes++
+			removed, err := tx.conn.Exec(tx.ctx, deleteEmptyLanes, user, lanesAtOnce)
+			gone = removed.RowsAffected()
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // trimDay removes a day of a user's log, the index first: if the rest fails, the day is still

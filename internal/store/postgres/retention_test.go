@@ -60,6 +60,10 @@ func TestTrimDropsEmptyDays(t *testing.T) {
 	if err != nil || len(page.Entries) != 3 {
 		t.Errorf("%d events are left, %v, want those of the recent message", len(page.Entries), err)
 	}
+	var lanes int
+	if err := reader.QueryRow(t.Context(), `SELECT count(*) FROM posthaste.lanes`).Scan(&lanes); err != nil || lanes > 0 {
+		t.Errorf("there are %d lanes, %v, and no message is in one", lanes, err)
+	}
 }
 
 // daysOf returns the days for which the log has partitions.

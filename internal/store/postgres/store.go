@@ -72,6 +72,7 @@ type Store struct {
 	held        heldClaims
 	lateResults lateResults
 	setAside    setAside
+	readyLanes  readyLanes
 	releasing   backgroundTask // of claims in doubt
 	reaping     backgroundTask
 	patience    time.Duration

@@ -26,6 +26,7 @@ type userTx struct {
 	writes     int        // number of writes
 	failed     error      // the transaction cannot be committed
 	ready      bool       // it has left a lane that Claim should look at
+	latest     time.Time  // the time of the latest of its changes
 
 	lockTimeout time.Duration // for users; 0: as long as the context lasts
 
@@ -275,6 +276,14 @@ func (t *userTx) writeTotals(batch *pgx.Batch) {
 	t.writeLanes(batch)
 	t.writeReopened(batch)
 	t.writeFreedKeys(batch)
+}
+
+// at returns a change within the transaction.
+func (t *userTx) at(now time.Time) *tx {
+	if now.After(t.latest) {
+		t.latest = now
+	}
+	return &tx{userTx: t, now: now}
 }
 
 // nextPosition takes the next position in a slot for a user's log. The user is locked, so positions

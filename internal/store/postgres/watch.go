@@ -35,6 +35,9 @@ func (s *Store) Wake() <-chan struct{} { return s.wake }
 func (s *Store) changed(t *userTx, users []string) {
 	s.followers.wake(users...)
 	if t.ready {
+		if t.latest.IsZero() {
+			s.readyLanes.lookAtAll()
+		}
 		s.signal()
 	}
 }
@@ -92,23 +95,23 @@ type pollResult struct {
 
 func (s *Store) poll(ctx context.Context) (pollResult, error) {
 	followed := s.followers.users()
-	if len(followed) == 0 { // as mostly; without a parameter it is planned once
+	since := s.readyLanes.known()
+	if len(followed) == 0 { // as mostly
 		return row(ctx, s.control, pgx.RowToStructByPos[pollResult], `
-			SELECT '{}'::text[], '{}'::bigint[], (SELECT min(ready) FROM posthaste.lanes)`)
+			SELECT '{}'::text[], '{}'::bigint[], (SELECT min(ready) FROM posthaste.lanes WHERE ready >= $1)`, since)
 	}
 	return row(ctx, s.control, pgx.RowToStructByPos[pollResult], `
 		SELECT coalesce(array_agg(user_id), '{}'), coalesce(array_agg(coalesce((`+lastPosition+`), 0)), '{}'),
-			(SELECT min(ready) FROM posthaste.lanes)
-		FROM unnest($1::text[]) AS w (user_id)`, followed)
+			(SELECT min(ready) FROM posthaste.lanes WHERE ready >= $2)
+		FROM unnest($1::text[]) AS w (user_id)`, followed, since)
 }
 
-// announce notifies those concerned. A changed lane is ready from time 0 on; this node knows
-// when the others are ready, unless that has changed.
+// announce notifies those concerned: if a lane is ready, and if the time has changed when one will be.
 func (s *Store) announce(before, now pollResult) {
 	for i, user := range now.Followed {
 		s.followers.notify(user, posthaste.Position(now.Ends[i]))
 	}
-	if now.Ready != nil && (*now.Ready == 0 || before.Ready == nil || *now.Ready != *before.Ready) {
+	if now.Ready != nil && (before.Ready == nil || *now.Ready != *before.Ready || *now.Ready <= s.Now().UnixMilli()) {
 		s.signal()
 	}
 }
