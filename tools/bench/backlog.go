@@ -68,10 +68,11 @@ func (s backlogScenario) compare(ctx context.Context, l *lab, empty, full *condi
 // condition is a server in one of the conditions that are compared, and what was
 // found there.
 type condition struct {
-	name   string
-	dir    string
-	server *child
-	rounds [][]reading
+	name    string
+	program program // zero: Posthaste with its defaults
+	dir     string
+	server  *child
+	rounds  [][]reading
 }
 
 // finish writes a history of messages that were delivered, if one is asked for, into
@@ -99,7 +100,10 @@ func (c *condition) open(ctx context.Context, l *lab) (err error) {
 			return err
 		}
 	}
-	c.server, err = l.start(ctx, l.server(), c.dir)
+	if c.program.args == nil {
+		c.program = l.server()
+	}
+	c.server, err = l.start(ctx, c.program, c.dir)
 	return err
 }
 

@@ -36,6 +36,7 @@ type Options struct {
 	Backlog   int           // delayed messages that the backlog scenario stores
 	Finished  int           // delivered messages that it stores before; 0: none
 	RunRate   int           // of the runs scenario, in runs a second
+	Steps     int           // of a run in it
 	Failed    int           // failed runs that the restart scenario stores
 	Entries   []int         // of the logs in the logs scenario, ascending; of one, there is a shorter one beside it
 	Days      int           // that the longest of these spans, and shorter ones as many less as they have entries; 0: each spans three
@@ -47,7 +48,7 @@ type Options struct {
 	Dir         string // in which the server's data is kept for the time of the run; "": the system's temporary directory
 
 	Executable string    // the posthaste program
-	Before     string    // an earlier one that publish, latency and delay compare with; "": the relay
+	Before     string    // an earlier one that publish, latency, runs and delay compare with; "": the relay
 	Self       string    // this program, which is the relay and the readers as well
 	Version    string    // of the posthaste program, for the report
 	Progress   io.Writer // takes a line for each round; nil: nobody
@@ -151,6 +152,7 @@ func (o Options) checkNumbers() error {
 		{"backlog", o.Backlog, 1},
 		{"finished", o.Finished, 0},
 		{"run rate", o.RunRate, 1},
+		{"steps", o.Steps, 1},
 		{"failed", o.Failed, fewFailed},
 		{"days", o.Days, 0},
 	} {

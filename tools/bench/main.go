@@ -22,7 +22,7 @@ type command struct {
 	Scenarios []string `arg:"" name:"scenario" optional:"" help:"Scenarios to run: publish, latency, backlog, neighbours, overload, runs, restart, dlq, logs, follow, delay, and cluster, which needs a database. All of them by default."`
 
 	Posthaste string        `placeholder:"PROGRAM" default:"../../bin/posthaste" help:"The program to measure, as make build makes it."`
-	Before    string        `placeholder:"PROGRAM" help:"An earlier build that publish and latency compare with, in place of the relay, and delay, in place of itself with ten followers."`
+	Before    string        `placeholder:"PROGRAM" help:"An earlier build that publish and latency compare with, in place of the relay, runs, in place of a fixed rate, and delay, in place of itself with ten followers."`
 	Clients   int           `default:"32" help:"Clients that publish at the same time, each waiting for its answer."`
 	Hosts     int           `default:"1" help:"Hosts that the publish scenario publishes to, in turn."`
 	Duration  time.Duration `default:"6s" help:"How long a round publishes."`
@@ -33,6 +33,7 @@ type command struct {
 	Backlog   int           `default:"100000" help:"Delayed messages in the backlog scenario."`
 	Finished  int           `help:"Delivered messages that the backlog scenario stores before."`
 	RunRate   int           `default:"50" help:"Workflow runs a second in the runs scenario, on its steady side."`
+	Steps     int           `default:"3" help:"Steps of a run in the runs scenario."`
 	Failed    int           `default:"100000" help:"Failed runs in the restart scenario, and dead letters of each kind in the dlq scenario, on their larger side."`
 	Entries   []int         `default:"1000000" placeholder:"N,…" help:"Log entries in the logs scenario: of its longer log, or of several logs that are compared with the first, the shortest first."`
 	Days      int           `placeholder:"N" help:"Days that the longest log of the logs scenario spans; shorter ones span proportionally fewer. By default each spans three."`
@@ -120,6 +121,7 @@ func (c *command) options() Options {
 		Backlog:     c.Backlog,
 		Finished:    c.Finished,
 		RunRate:     c.RunRate,
+		Steps:       c.Steps,
 		Failed:      c.Failed,
 		Entries:     c.Entries,
 		Days:        c.Days,

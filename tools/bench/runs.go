@@ -15,25 +15,32 @@ import (
 )
 
 // runsScenario compares Posthaste with itself: a server that is given workflow runs
-// at a fixed rate, and one that is given as many as it takes. Each run has three
-// steps, so it is delivered four times; it counts as delivered when the server has
-// taken its end.
+// at a fixed rate, or an earlier build of it, and one that is given as many as it
+// takes. A run of three steps is delivered four times; it counts as delivered when
+// the server has taken its end.
 type runsScenario struct{}
 
 func (runsScenario) name() string { return "runs" }
 
 func (s runsScenario) run(ctx context.Context, l *lab) ([]Result, error) {
-	workflow, err := newEndpoint(l.token)
+	workflow, err := newEndpoint(l.token, l.options.Steps)
 	if err != nil {
 		return nil, err
 	}
 	defer workflow.close()
-	steady, peak := &condition{name: "steady"}, &condition{name: "peak"}
-	defer steady.close()
+	base, peak := &condition{name: "steady"}, &condition{name: "peak"}
+	if l.options.Before != "" {
+		base = &condition{name: beforeName, program: l.baseline()}
+	}
+	defer base.close()
 	defer peak.close()
 	for number := range l.options.Rounds {
 		l.note("%s, round %d of %d", s.name(), number+1, l.options.Rounds)
-		if err := steady.runs(ctx, l, workflow, workflow.atRate(l.options.RunRate, l.options.extent())); err != nil {
+		load := workflow.atRate(l.options.RunRate, l.options.extent())
+		if l.options.Before != "" {
+			load = workflow.byClients(l.options.Clients, l.options.extent())
+		}
+		if err := base.runs(ctx, l, workflow, load); err != nil {
 			return nil, err
 		}
 		if err := peak.runs(ctx, l, workflow, workflow.byClients(l.options.Clients, l.options.extent())); err != nil {
@@ -42,9 +49,9 @@ func (s runsScenario) run(ctx context.Context, l *lab) ([]Result, error) {
 	}
 	return []Result{{
 		Scenario: s.name(),
-		Baseline: steady.name,
+		Baseline: base.name,
 		Subject:  peak.name,
-		Measures: compare(steady.rounds, peak.rounds),
+		Measures: compare(base.rounds, peak.rounds),
 	}}, nil
 }
 
@@ -60,25 +67,27 @@ func (c *condition) runs(ctx context.Context, l *lab, workflow *endpoint, start 
 	}
 	book := newAccount()
 	workflow.use(c.server.host, book)
+	before, _ := processorTime(c.server.command.Process.Pid)
 	if err := start(ctx, book); err != nil {
 		return fmt.Errorf("%s: %w%s", c.name, err, c.server.lastWords())
 	}
-	if err := errors.Join(book.drain(ctx, patience), workflow.failure()); err != nil {
+	if err := errors.Join(book.drain(ctx, patience+workflow.patience()), workflow.failure()); err != nil {
 		return err
 	}
 	t := book.tally()
+	after, _ := processorTime(c.server.command.Process.Pid)
 	l.note("  %s: %s runs/s", c.name, decimal(perSecond(t.delivered, t.window)))
-	c.rounds = append(c.rounds, append(t.readings(), c.server.memory()...))
+	c.rounds = append(c.rounds, append(append(t.readings(), c.server.memory()...),
+		measured("processor time", "s/1000", (after-before).Seconds()/float64(t.delivered)*1000),
+	))
 	return nil
 }
-
-// stepsOfARun is how many steps an endpoint has.
-const stepsOfARun = 3
 
 // endpoint is a workflow as an SDK would serve it: at each delivery it counts the
 // steps it was given, and publishes the next one or the end.
 type endpoint struct {
 	token    string
+	steps    int // of a run
 	listener net.Listener
 	server   *http.Server
 	client   *http.Client
@@ -88,12 +97,12 @@ type endpoint struct {
 	failed chan error // receives the first failure
 }
 
-func newEndpoint(token string) (*endpoint, error) {
+func newEndpoint(token string, steps int) (*endpoint, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for deliveries: %w", err)
 	}
-	e := &endpoint{token: token, listener: listener, failed: make(chan error, 1)}
+	e := &endpoint{token: token, steps: steps, listener: listener, failed: make(chan error, 1)}
 	e.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 512}}
 	e.server = &http.Server{Handler: e, ReadHeaderTimeout: time.Minute}
 	go func() { _ = e.server.Serve(listener) }() // until close
@@ -110,6 +119,9 @@ func (e *endpoint) url() string { return "http://" + e.listener.Addr().String() 
 // use says which server the endpoint works with from now on. It is called only
 // while no run goes on.
 func (e *endpoint) use(host string, book *account) { e.host, e.book = host, book }
+
+// patience is how much longer than a message a run may be on its way.
+func (e *endpoint) patience() time.Duration { return time.Duration(e.steps) * 100 * time.Millisecond }
 
 // failure returns the first failure to publish a step.
 func (e *endpoint) failure() error {
@@ -138,13 +150,17 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (e *endpoint) replay(ctx context.Context, id string, body io.Reader) error {
 	var list []json.RawMessage
-	if err := json.NewDecoder(body).Decode(&list); err != nil {
+	err := json.NewDecoder(body).Decode(&list)
+	if errors.Is(err, io.EOF) { // a long list has to be fetched
+		err = e.call(ctx, http.MethodGet, "/v2/workflows/runs/"+id, nil, &list)
+	}
+	if err != nil {
 		return fmt.Errorf("read delivery: %w", err)
 	}
-	if step := len(list); step <= stepsOfARun {
+	if step := len(list); step <= e.steps {
 		return e.step(ctx, id, step)
 	}
-	if err := e.call(ctx, http.MethodDelete, "/v2/workflows/runs/"+id+"?cancel=false", nil); err != nil {
+	if err := e.call(ctx, http.MethodDelete, "/v2/workflows/runs/"+id+"?cancel=false", nil, nil); err != nil {
 		return err
 	}
 	if tag, number, ok := parseRunName(id); ok {
@@ -177,11 +193,12 @@ func (e *endpoint) publish(ctx context.Context, id, init, body string) error {
 	if err != nil {
 		return err
 	}
-	return e.call(ctx, http.MethodPost, "/v2/batch", items)
+	return e.call(ctx, http.MethodPost, "/v2/batch", items, nil)
 }
 
-// call makes a request of the server. Anything but a 2xx is an error.
-func (e *endpoint) call(ctx context.Context, method, path string, body []byte) error {
+// call makes a request of the server and decodes the response, if into is not nil. Anything but a
+// 2xx is an error.
+func (e *endpoint) call(ctx context.Context, method, path string, body []byte, into any) error {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+e.host+path, bytes.NewReader(body))
 	if err != nil {
 		return err
@@ -195,6 +212,9 @@ func (e *endpoint) call(ctx context.Context, method, path string, body []byte) e
 	defer response.Body.Close()
 	if response.StatusCode/100 != 2 {
 		return refusal(response)
+	}
+	if into != nil {
+		return json.NewDecoder(response.Body).Decode(into)
 	}
 	_, err = io.Copy(io.Discard, response.Body)
 	return err
