@@ -329,7 +329,7 @@ func (w *restartWorld) inDLQ() []failedRun {
 
 func (w *restartWorld) payload(run *posthaste.Run) []byte {
 	w.Helper()
-	entries, err := w.store.RunEntries(w.Context(), "ann", run.Position, 1)
+	entries, err := w.store.RunEntries(w.Context(), "ann", run.Position, 0, 1)
 	if err != nil || len(entries) == 0 {
 		w.Fatalf("read the list of %s: %d entries, error %v", run.ID, len(entries), err)
 	}

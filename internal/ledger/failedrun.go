@@ -91,7 +91,7 @@ func (r *runTx) refile(held *heldRun) error {
 func failedByID(r store.Reader, prefixes []string) (at []posthaste.Position, ok bool, err error) {
 	errMany := errors.New("too many")
 	for _, prefix := range prefixes {
-		err := scanAll(r, store.ItemFailedRunID, index.FailedRunID(prefix), maxNamed+1, func(key, _ []byte) error {
+		err := scanAll(r, store.ItemFailedRunID, index.FailedRunID(prefix), nil, maxNamed+1, func(key, _ []byte) error {
 			if len(at) == maxNamed {
 				return errMany
 			}

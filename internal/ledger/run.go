@@ -60,10 +60,14 @@ func readLatest(r store.Reader, id string) (posthaste.Position, error) {
 	return positionOf(data)
 }
 
-// readEntries returns the first count entries of a run's list, all if count is negative.
-func readEntries(r store.Reader, run posthaste.Position, count int) (entries []posthaste.RunEntry, err error) {
+// readEntries returns count entries of a run's list from an index on, all of them if count is negative.
+func readEntries(r store.Reader, run posthaste.Position, from, count int) (entries []posthaste.RunEntry, err error) {
 	prefix := positionKey(run)
-	err = scanAll(r, store.ItemRunEntry, prefix, count, func(key, value []byte) error {
+	var after []byte
+	if from > 0 {
+		after = entryKey(run, from-1)
+	}
+	err = scanAll(r, store.ItemRunEntry, prefix, after, count, func(key, value []byte) error {
 		number := key[len(prefix):]
 		if len(number) != 4 {
 			return errDamaged
@@ -81,9 +85,10 @@ func readEntries(r store.Reader, run posthaste.Position, count int) (entries []p
 // scannedAtOnce is how many records a scan asks for if it wants all.
 const scannedAtOnce = 1000
 
-// scanAll visits the first records of a kind with a prefix, up to limit, all if limit is negative.
-func scanAll(r store.Reader, kind store.ItemKind, prefix []byte, limit int, visit func(key, value []byte) error) error {
-	var after, last []byte
+// scanAll visits the records of a kind with a prefix, after a key unless that is nil, up to limit, all if
+// limit is negative.
+func scanAll(r store.Reader, kind store.ItemKind, prefix, after []byte, limit int, visit func(key, value []byte) error) error {
+	var last []byte
 	for more := limit != 0; more; {
 		atOnce := scannedAtOnce
 		if limit > 0 {
@@ -115,7 +120,7 @@ func scanAll(r store.Reader, kind store.ItemKind, prefix []byte, limit int, visi
 // the size of their values.
 func (tx *tx) removeAll(kind store.ItemKind, prefix []byte) (size int, err error) {
 	var keys [][]byte
-	err = scanAll(tx, kind, prefix, -1, func(key, value []byte) error {
+	err = scanAll(tx, kind, prefix, nil, -1, func(key, value []byte) error {
 		keys, size = append(keys, slices.Clone(key)), size+len(value)
 		return nil
 	})
@@ -157,9 +162,9 @@ func (l *Ledger) LatestRun(ctx context.Context, user, id string) (run *posthaste
 }
 
 // RunEntries implements store.Store.
-func (l *Ledger) RunEntries(ctx context.Context, user string, at posthaste.Position, count int) (entries []posthaste.RunEntry, err error) {
+func (l *Ledger) RunEntries(ctx context.Context, user string, at posthaste.Position, from, count int) (entries []posthaste.RunEntry, err error) {
 	err = l.View(ctx, store.Scope{User: user}, func(r store.Reader) error {
-		entries, err = readEntries(r, at, count)
+		entries, err = readEntries(r, at, from, count)
 		return err
 	})
 	return entries, err

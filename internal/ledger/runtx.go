@@ -179,7 +179,7 @@ func (r *runTx) Entries(run posthaste.Position, count int) ([]posthaste.RunEntry
 	if held := r.runs[run]; held != nil && (count < 0 || count > held.listed) {
 		count = held.listed
 	}
-	return readEntries(r.tx, run, count)
+	return readEntries(r.tx, run, 0, count)
 }
 
 func (r *runTx) Accept(m *posthaste.Message) error {

@@ -38,7 +38,7 @@ func (tx *tx) removeWaiter(w *posthaste.Waiter) {
 func waitersFor(r store.Reader, topic posthaste.Topic) ([]*posthaste.Waiter, error) {
 	prefix := index.Topic(topic)
 	var keys []store.RecordKey
-	err := scanAll(r, store.ItemTopic, prefix, -1, func(key, value []byte) error {
+	err := scanAll(r, store.ItemTopic, prefix, nil, -1, func(key, value []byte) error {
 		at, err := positionOf(key[len(prefix):])
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func waitersFor(r store.Reader, topic posthaste.Topic) ([]*posthaste.Waiter, err
 
 // waitersOf returns a run's waiters, oldest first.
 func waitersOf(r store.Reader, run posthaste.Position) (waiters []*posthaste.Waiter, err error) {
-	err = scanAll(r, store.ItemWaiter, positionKey(run), -1, func(key, value []byte) error {
+	err = scanAll(r, store.ItemWaiter, positionKey(run), nil, -1, func(key, value []byte) error {
 		w, err := decodeWaiter(key, value)
 		waiters = append(waiters, w)
 		return err
@@ -169,7 +169,7 @@ func (r *runTx) BufferEvent(run posthaste.Position, eventID string, body []byte)
 
 func (r *runTx) TakeEvent(run posthaste.Position, eventID string) (body []byte, ok bool, err error) {
 	var first []byte
-	err = scanAll(r.tx, store.ItemRunEvent, eventPrefix(run, eventID), 1, func(key, value []byte) error {
+	err = scanAll(r.tx, store.ItemRunEvent, eventPrefix(run, eventID), nil, 1, func(key, value []byte) error {
 		first, body = slices.Clone(key), slices.Clone(value)
 		return nil
 	})
@@ -188,7 +188,7 @@ func (r *runTx) DropEvents(run posthaste.Position) error {
 func (r *runTx) MoveEvents(from, to posthaste.Position) error {
 	type event struct{ key, body []byte }
 	var events []event
-	err := scanAll(r.tx, store.ItemRunEvent, positionKey(from), -1, func(key, value []byte) error {
+	err := scanAll(r.tx, store.ItemRunEvent, positionKey(from), nil, -1, func(key, value []byte) error {
 		events = append(events, event{slices.Clone(key), slices.Clone(value)})
 		return nil
 	})

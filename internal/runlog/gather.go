@@ -23,7 +23,7 @@ func (l *Log) gather(ctx context.Context, run *posthaste.Run) (*Facts, error) {
 	if f.Waiters, err = l.store.RunWaiters(ctx, run.User, run.Position); err != nil {
 		return nil, err
 	}
-	if f.Entries, err = l.store.RunEntries(ctx, run.User, run.Position, -1); err != nil || len(f.Entries) == 0 {
+	if f.Entries, err = l.store.RunEntries(ctx, run.User, run.Position, 0, -1); err != nil || len(f.Entries) == 0 {
 		return nil, err
 	}
 	if err := l.readMessages(ctx, f); err != nil {
@@ -174,7 +174,7 @@ func (l *Log) readPayload(ctx context.Context, f *Facts, stepID int, ref posthas
 	if err != nil {
 		return err
 	}
-	entries, err := l.store.RunEntries(ctx, f.Run.User, ref.Position, 1)
+	entries, err := l.store.RunEntries(ctx, f.Run.User, ref.Position, 0, 1)
 	if err == nil && len(entries) > 0 {
 		f.Invoked[stepID] = &Invoked{Run: run, Payload: entries[0].Body}
 	}

@@ -347,11 +347,11 @@ func (s brokenStore) Run(ctx context.Context, user string, at posthaste.Position
 	return s.Store.Run(ctx, user, at)
 }
 
-func (s brokenStore) RunEntries(ctx context.Context, user string, at posthaste.Position, count int) ([]posthaste.RunEntry, error) {
+func (s brokenStore) RunEntries(ctx context.Context, user string, at posthaste.Position, from, count int) ([]posthaste.RunEntry, error) {
 	if err := s.fails("RunEntries"); err != nil {
 		return nil, err
 	}
-	return s.Store.RunEntries(ctx, user, at, count)
+	return s.Store.RunEntries(ctx, user, at, from, count)
 }
 
 func (s brokenStore) RunWaiters(ctx context.Context, user string, at posthaste.Position) ([]*posthaste.Waiter, error) {
@@ -412,7 +412,7 @@ func (forgetful) Run(context.Context, string, posthaste.Position) (*posthaste.Ru
 	return nil, store.ErrNotFound
 }
 
-func (forgetful) RunEntries(context.Context, string, posthaste.Position, int) ([]posthaste.RunEntry, error) {
+func (forgetful) RunEntries(context.Context, string, posthaste.Position, int, int) ([]posthaste.RunEntry, error) {
 	return nil, nil
 }
 

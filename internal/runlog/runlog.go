@@ -33,7 +33,7 @@ import (
 // Store is the part of the store that the log needs.
 type Store interface {
 	Run(ctx context.Context, user string, at posthaste.Position) (*posthaste.Run, error)
-	RunEntries(ctx context.Context, user string, at posthaste.Position, count int) ([]posthaste.RunEntry, error)
+	RunEntries(ctx context.Context, user string, at posthaste.Position, from, count int) ([]posthaste.RunEntry, error)
 	Runs(ctx context.Context, user string, query store.RunQuery) (store.RunPage, error)
 	RunWaiters(ctx context.Context, user string, at posthaste.Position) ([]*posthaste.Waiter, error)
 	Message(ctx context.Context, user string, id posthaste.MessageID) (store.Status, error)

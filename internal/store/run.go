@@ -19,8 +19,9 @@ type Runs interface {
 	Run(ctx context.Context, user string, at posthaste.Position) (*posthaste.Run, error)
 	LatestRun(ctx context.Context, user, id string) (*posthaste.Run, error)
 
-	// RunEntries returns the first count entries of a run's list, all if count is negative.
-	RunEntries(ctx context.Context, user string, at posthaste.Position, count int) ([]posthaste.RunEntry, error)
+	// RunEntries returns count entries of a run's list from an index on, all of them if count is
+	// negative. An entry never changes.
+	RunEntries(ctx context.Context, user string, at posthaste.Position, from, count int) ([]posthaste.RunEntry, error)
 
 	// Runs returns a page of matching runs, or of the DLQ of runs. The promises of Log.Events
 	// hold, PageBytes included, except that a run has its current state, and that DLQ entries may

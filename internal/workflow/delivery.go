@@ -50,16 +50,28 @@ func (s *Service) Prepare(ctx context.Context, m *posthaste.Message) (*posthaste
 	prepared := *m
 	prepared.Header = protocolHeader(run, m)
 	if m.Run.CallType == posthaste.CallStep {
-		entries, err := s.options.Store.RunEntries(ctx, m.User, run.Position, m.Run.Entry+1)
-		if err != nil {
-			return nil, fmt.Errorf("read list of run: %w", err)
-		}
-		prepared.Body = listBody(entries, m)
+		prepared.Body, err = s.list(ctx, run, m)
 	}
-	if s.mustFetch(run, m, len(prepared.Body)) {
-		prepared.Body = nil
+	return &prepared, err
+}
+
+// list returns the body of a step, nil if the SDK has to fetch it.
+func (s *Service) list(ctx context.Context, run *posthaste.Run, m *posthaste.Message) ([]byte, error) {
+	count := m.Run.Entry + 1
+	of := listID{m.User, run.Position}
+	known := s.lists.upTo(of, m.Run.Entry)
+	entries, err := s.options.Store.RunEntries(ctx, m.User, run.Position, known.entries, count-known.entries)
+	if err != nil {
+		return nil, fmt.Errorf("read list of run: %w", err)
 	}
-	return &prepared, nil
+	body := appendList(known.body, entries, m)
+	if last := len(entries) - 1; known.entries+len(entries) == count && entries[last].MessageID == m.ID {
+		s.lists.keep(of, list{count, slices.Clip(body)})
+	}
+	if s.mustFetch(run, m, len(body)) {
+		return nil, nil
+	}
+	return append(body, ']'), nil
 }
 
 // isObsolete reports whether nobody needs the response of a message: its run has ended, or its
@@ -76,8 +88,7 @@ func isObsolete(run *posthaste.Run, m *posthaste.Message) bool {
 // steps only: SDKs parse the result of a call as JSON before they would fetch it.
 func (s *Service) mustFetch(run *posthaste.Run, m *posthaste.Message, size int) bool {
 	features := m.Run.Features | run.Features
-	return size > s.options.LazyThreshold && run.LazySDK &&
-		m.Run.CallType == posthaste.CallStep && features.Has(posthaste.FeatureLazyFetch)
+	return size > s.options.LazyThreshold && run.LazySDK && features.Has(posthaste.FeatureLazyFetch)
 }
 
 // protocolHeader returns the headers of a delivery to the workflow or its failure function.
@@ -103,14 +114,25 @@ func protocolHeader(run *posthaste.Run, m *posthaste.Message) http.Header {
 	return h
 }
 
-// listBody encodes a run's list for SDKs up to the delivered entry (section 3.2), without entries
-// that they ignore.
+// listBody encodes a run's list for SDKs up to the delivered entry.
 func listBody(entries []posthaste.RunEntry, m *posthaste.Message) []byte {
-	size := 2
+	return append(appendList(nil, entries, m), ']')
+}
+
+// entryOverhead is what an entry of a list takes besides its encoded body.
+const entryOverhead = len(`{"messageId":"msg_0123456789012345678901","body":"","callType":"step"},`)
+
+// appendList returns a copy of the beginning of an encoded list with more entries, up to the delivered
+// one (section 3.2), without those that SDKs ignore and without its last bracket.
+func appendList(beginning []byte, entries []posthaste.RunEntry, m *posthaste.Message) []byte {
+	size := len(beginning) + len("[]")
 	for _, e := range entries {
-		size += base64.StdEncoding.EncodedLen(len(e.Body)) + 80
+		size += base64.StdEncoding.EncodedLen(len(e.Body)) + entryOverhead
 	}
-	body := append(make([]byte, 0, size), '[')
+	body := append(make([]byte, 0, size), beginning...)
+	if len(body) == 0 {
+		body = append(body, '[')
+	}
 	for _, e := range entries {
 		if e.CallType != posthaste.CallStep {
 			continue
@@ -128,7 +150,7 @@ func listBody(entries []posthaste.RunEntry, m *posthaste.Message) []byte {
 		body = base64.StdEncoding.AppendEncode(body, e.Body)
 		body = append(body, `","callType":"step"}`...)
 	}
-	return append(body, ']')
+	return body
 }
 
 // Entries returns the list of an active run, or store.ErrNotFound. It calls reserve with the
@@ -144,7 +166,7 @@ func (s *Service) Entries(ctx context.Context, user string, id RunID, reserve fu
 	if err := reserve(run.ListBytes); err != nil {
 		return nil, err
 	}
-	entries, err := s.options.Store.RunEntries(ctx, user, run.Position, -1)
+	entries, err := s.options.Store.RunEntries(ctx, user, run.Position, 0, -1)
 	isFirst := func(e posthaste.RunEntry) bool { return e.MessageID == run.FirstID }
 	if len(entries) > 0 && !slices.ContainsFunc(entries, isFirst) {
 		entries[0].MessageID = run.FirstID // SDKs look for the message that they received

@@ -22,8 +22,11 @@ const (
 
 // Settle implements engine.Runs.
 func (s *Service) Settle(claim store.Claim, outcome posthaste.Outcome, now time.Time) store.Settlement {
-	reviewed := review(claim.Message, outcome)
+	callType, reviewed := claim.Message.Run.CallType, review(claim.Message, outcome)
 	settlement := engine.Decide(claim, reviewed, now)
+	if settlement.State == posthaste.StateDelivered && (callType == posthaste.CallStep || callType == posthaste.CallAnswer) {
+		return settlement // the endpoint has published what comes next, if anything does
+	}
 	settlement.UpdateRun = func(storeTx store.RunTx, settlement *store.Settlement) error {
 		t := &tx{RunTx: storeTx, service: s, user: claim.Message.User}
 		return t.updateRun(claim, outcome, settlement)

@@ -56,6 +56,7 @@ const maxInvokeDepth = 100
 // Service applies the rules to runs. Use New.
 type Service struct {
 	options Options
+	lists   lists
 
 	waiting context.Context // ends when deadlines are no longer watched
 	stop    context.CancelFunc

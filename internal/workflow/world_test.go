@@ -320,7 +320,7 @@ func (w *world) wantList(id string, want ...string) {
 
 func (w *world) list(run *posthaste.Run) []posthaste.RunEntry {
 	w.t.Helper()
-	entries, err := w.store.RunEntries(w.t.Context(), user, run.Position, -1)
+	entries, err := w.store.RunEntries(w.t.Context(), user, run.Position, 0, -1)
 	if err != nil {
 		w.t.Fatalf("list of run %s: %v", run.ID, err)
 	}

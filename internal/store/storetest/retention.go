@@ -78,7 +78,7 @@ var retentionPromises = []promise{
 		tr.wantTrimmed(store.Horizon{Runs: tr.now.Add(-day)}, store.Trimmed{Runs: 1})
 		tr.wantErr(store.ErrNotFound, errorOf(tr.store.LatestRun(tr.Context(), ann, ended.ID)))
 		for _, run := range []*posthaste.Run{going, failed} {
-			if entries, err := tr.store.RunEntries(tr.Context(), ann, run.Position, -1); err != nil || len(entries) != 1 {
+			if entries, err := tr.store.RunEntries(tr.Context(), ann, run.Position, 0, -1); err != nil || len(entries) != 1 {
 				tr.Errorf("run %s has %d entries left, %v", run.ID, len(entries), err)
 			}
 		}

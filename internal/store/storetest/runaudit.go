@@ -85,7 +85,7 @@ func (a *runAudit) checkRun(ctx context.Context, run *posthaste.Run) error {
 // checkList requires a list to be as long as its run says, in entries and in bytes, and
 // without gaps.
 func (a *runAudit) checkList(ctx context.Context, run *posthaste.Run) error {
-	list, err := a.RunEntries(ctx, a.user, run.Position, -1)
+	list, err := a.RunEntries(ctx, a.user, run.Position, 0, -1)
 	if err != nil {
 		return err
 	}

@@ -25,9 +25,15 @@ var runListPromises = []promise{
 		}
 		tr.same("entries", want, tr.entries(run))
 		for count, n := range map[int]int{0: 0, 1: 1, 4: 4, 5: 5, 6: 5} {
-			got, err := tr.store.RunEntries(tr.Context(), ann, run.Position, count)
+			got, err := tr.store.RunEntries(tr.Context(), ann, run.Position, 0, count)
 			if err != nil || !slices.Equal(idsOfEntries(got), idsOfEntries(want[:n])) {
 				tr.Errorf("first %d entries: %v, %v, want %d", count, idsOfEntries(got), err, n)
+			}
+		}
+		for from, n := range map[int]int{1: 2, 3: 2, 4: 1, 5: 0} {
+			got, err := tr.store.RunEntries(tr.Context(), ann, run.Position, from, 2)
+			if err != nil || !slices.Equal(idsOfEntries(got), idsOfEntries(want[from:from+n])) {
+				tr.Errorf("two entries from %d on: %v, %v, want %d", from, idsOfEntries(got), err, n)
 			}
 		}
 		if got := tr.run(run).Entries; got != len(want) {

@@ -185,7 +185,7 @@ func checkRunForgotten(tr *trial) {
 	}
 	tr.wantDueWaiters(plenty, time.Time{})
 	tr.wantKeptEvents(run, "event")
-	if list, err := tr.store.RunEntries(tr.Context(), ann, run.Position, -1); len(list) > 0 || err != nil && !errors.Is(err, store.ErrNotFound) {
+	if list, err := tr.store.RunEntries(tr.Context(), ann, run.Position, 0, -1); len(list) > 0 || err != nil && !errors.Is(err, store.ErrNotFound) {
 		tr.Errorf("its list has %d entries left, %v", len(list), err)
 	}
 	tr.look(func(tx store.RunTx) error {

@@ -205,7 +205,7 @@ func (tr *trial) wantNothing(user string, run *posthaste.Run, w *posthaste.Waite
 	if waiters, err = tr.store.RunWaiters(tr.Context(), user, run.Position); err != nil || len(waiters) > 0 {
 		tr.Errorf("RunWaiters of %q = %v, %v, want none", user, waiters, err)
 	}
-	if entries, err := tr.store.RunEntries(tr.Context(), user, run.Position, -1); len(entries) > 0 {
+	if entries, err := tr.store.RunEntries(tr.Context(), user, run.Position, 0, -1); len(entries) > 0 {
 		tr.Errorf("RunEntries of %q = %v, %v, want none", user, entries, err)
 	}
 	tr.lookAs(user, func(tx store.RunTx) error {

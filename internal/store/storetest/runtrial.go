@@ -165,7 +165,7 @@ func (tr *trial) latest(id string) *posthaste.Run {
 // entries returns the list of a run.
 func (tr *trial) entries(run *posthaste.Run) []posthaste.RunEntry {
 	tr.Helper()
-	entries := must(tr.store.RunEntries(tr.Context(), run.User, run.Position, -1))(tr)
+	entries := must(tr.store.RunEntries(tr.Context(), run.User, run.Position, 0, -1))(tr)
 	return entries
 }
 

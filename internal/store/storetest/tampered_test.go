@@ -279,11 +279,11 @@ func (t tampered) LatestRun(ctx context.Context, user, id string) (*posthaste.Ru
 	return run, err
 }
 
-func (t tampered) RunEntries(ctx context.Context, user string, at posthaste.Position, count int) ([]posthaste.RunEntry, error) {
+func (t tampered) RunEntries(ctx context.Context, user string, at posthaste.Position, from, count int) ([]posthaste.RunEntry, error) {
 	if t.lost("count of RunEntries") {
 		count = -1
 	}
-	entries, err := t.Store.RunEntries(ctx, user, at, count)
+	entries, err := t.Store.RunEntries(ctx, user, at, from, count)
 	return altered(t.list, entries), err
 }
 

@@ -117,8 +117,15 @@ func (m *Model) run(user string, at posthaste.Position) (*posthaste.Run, error) 
 }
 
 // RunEntries implements store.Store.
-func (m *Model) RunEntries(_ context.Context, user string, at posthaste.Position, count int) ([]posthaste.RunEntry, error) {
-	return ask(m, func() ([]posthaste.RunEntry, error) { return m.entries(user, at, count), nil })
+func (m *Model) RunEntries(_ context.Context, user string, at posthaste.Position, from, count int) ([]posthaste.RunEntry, error) {
+	return ask(m, func() ([]posthaste.RunEntry, error) {
+		entries := m.entries(user, at, -1)
+		entries = entries[min(from, len(entries)):]
+		if count >= 0 {
+			entries = entries[:min(count, len(entries))]
+		}
+		return entries, nil
+	})
 }
 
 func (m *Model) entries(user string, at posthaste.Position, count int) []posthaste.RunEntry {
