@@ -100,11 +100,12 @@ func (l *runItems) submit(ctx context.Context, runs Runs, user string) ([]workfl
 	return receipts, err
 }
 
-// submitRuns accepts the array's items of runs, and returns their receipts by index.
-func (b *batch) submitRuns(array []byte) (map[int]workflow.Receipt, error) {
+// submitRuns accepts the array's items of runs. It returns their receipts by index, and the number of all items.
+func (b *batch) submitRuns(array []byte) (taken map[int]workflow.Receipt, items int, err error) {
 	var found runItems
 	var indexes []int
-	err := eachItem(array, func(index int, raw json.RawMessage) error {
+	err = eachItem(array, func(index int, raw json.RawMessage) error {
+		items++
 		item, err := readItem(raw)
 		header := item.header
 		if err != nil {
@@ -121,14 +122,14 @@ func (b *batch) submitRuns(array []byte) (map[int]workflow.Receipt, error) {
 		return found.add(b.intake, &item, b.intake.runItem)
 	})
 	if err != nil || len(indexes) == 0 {
-		return nil, err
+		return nil, items, err
 	}
 	receipts, err := found.submit(b.request.Context(), b.api.options.Workflows, b.request.user)
-	taken := make(map[int]workflow.Receipt, len(receipts))
+	taken = make(map[int]workflow.Receipt, len(receipts))
 	for i, receipt := range receipts {
 		taken[indexes[i]] = receipt
 	}
-	return taken, err
+	return taken, items, err
 }
 
 // mayNameRun reports whether JSON may contain the header of an item of a run, so that other
