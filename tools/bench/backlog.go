@@ -2,15 +2,20 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
 )
 
 // backlogScenario compares Posthaste with itself: a server with an empty store,
 // and one that holds a backlog of messages for the same destination which are not
-// due for long, and maybe a history of finished ones. Both take the same load in turn;
+// due for long, and maybe sleeping runs and a history of finished messages. Both take the same load in turn;
 // then both are killed, and their next starts compared.
 type backlogScenario struct{}
 
@@ -75,22 +80,61 @@ type condition struct {
 	rounds  [][]reading
 }
 
-// finish writes a history of messages that were delivered, if one is asked for, into
-// the store that the server will have.
+// finish writes a history of messages that were delivered, and runs that sleep, if they are
+// asked for, into the store that the server will have.
 func (c *condition) finish(ctx context.Context, l *lab) (err error) {
-	if l.options.Finished == 0 {
-		return nil
-	}
 	if c.dir, err = l.place(); err != nil {
 		return err
 	}
 	began := time.Now()
+	if l.options.Sleeping > 0 {
+		sleep := func(tx store.RunTx) error { return sleepingRun(tx, l.sink.url()) }
+		if err := fillRuns(ctx, filepath.Join(c.dir, dataDir), l.options.Sleeping, sleep); err != nil {
+			return fmt.Errorf("store sleeping runs: %w", err)
+		}
+		l.note("  stored %d sleeping runs in %s", l.options.Sleeping, time.Since(began).Round(time.Second))
+	}
+	if l.options.Finished == 0 {
+		return nil
+	}
 	h := &history{user: benchingUser, size: l.options.Size, until: began, span: logSpan, total: l.options.Finished}
 	if _, err := h.write(ctx, filepath.Join(c.dir, dataDir)); err != nil {
 		return fmt.Errorf("store finished messages: %w", err)
 	}
 	l.note("  stored %d finished messages in %s", h.total, time.Since(began).Round(time.Second))
 	return nil
+}
+
+// sleepingRun writes a run that waits for the end of its first step.
+func sleepingRun(tx store.RunTx, destination string) error {
+	var ids [2]posthaste.MessageID
+	for i := range ids {
+		var err error
+		if ids[i], err = posthaste.NewMessageID(tx.Now(), rand.Reader); err != nil {
+			return err
+		}
+	}
+	at := tx.NextPosition(0)
+	run := &posthaste.Run{
+		RunRef:      posthaste.RunRef{ID: "wfr_" + rand.Text(), CreatedAt: at.Time(), Position: at, URL: destination},
+		User:        benchingUser,
+		CallerIP:    "192.0.2.7",
+		FirstID:     ids[0],
+		Settings:    posthaste.Settings{Header: http.Header{"Content-Type": {"application/json"}}, Labels: []string{"bench"}},
+		RunProgress: posthaste.RunProgress{State: posthaste.RunStarted},
+	}
+	tx.Start(run)
+	if err := tx.Append(run, posthaste.RunEntry{MessageID: ids[0], CallType: posthaste.CallStep, Body: []byte(`{"n":1}`)}, nil); err != nil {
+		return err
+	}
+	m := &posthaste.Message{
+		ID: ids[1], User: run.User, URL: run.URL, CreatedAt: tx.Now(), NotBefore: tx.Now().Add(backlogDelay),
+		Run:      &posthaste.RunLink{RunRef: run.RunRef, CallType: posthaste.CallStep},
+		Settings: run.Settings,
+	}
+	m.SetSlot()
+	const step = `{"stepId":1,"stepName":"sleep","stepType":"SleepFor","sleepFor":86400,"concurrent":1}`
+	return tx.Append(run, posthaste.RunEntry{MessageID: m.ID, CallType: posthaste.CallStep, Body: []byte(step)}, m)
 }
 
 // open starts the server, on a store of its own unless it has one.

@@ -35,6 +35,7 @@ type Options struct {
 	Rounds    int           // for each side
 	Backlog   int           // delayed messages that the backlog scenario stores
 	Finished  int           // delivered messages that it stores before; 0: none
+	Sleeping  int           // runs that it stores before, each in a sleep; 0: none
 	RunRate   int           // of the runs scenario, in runs a second
 	Steps     int           // of a run in it
 	Failed    int           // failed runs that the restart scenario stores
@@ -151,6 +152,7 @@ func (o Options) checkNumbers() error {
 		{"rounds", o.Rounds, 1},
 		{"backlog", o.Backlog, 1},
 		{"finished", o.Finished, 0},
+		{"sleeping", o.Sleeping, 0},
 		{"run rate", o.RunRate, 1},
 		{"steps", o.Steps, 1},
 		{"failed", o.Failed, fewFailed},

@@ -32,6 +32,7 @@ type command struct {
 	Rounds    int           `default:"3" help:"Rounds of each side; medians are reported."`
 	Backlog   int           `default:"100000" help:"Delayed messages in the backlog scenario."`
 	Finished  int           `help:"Delivered messages that the backlog scenario stores before."`
+	Sleeping  int           `help:"Sleeping workflow runs that the backlog scenario stores before."`
 	RunRate   int           `default:"50" help:"Workflow runs a second in the runs scenario, on its steady side."`
 	Steps     int           `default:"3" help:"Steps of a run in the runs scenario."`
 	Failed    int           `default:"100000" help:"Failed runs in the restart scenario, and dead letters of each kind in the dlq scenario, on their larger side."`
@@ -120,6 +121,7 @@ func (c *command) options() Options {
 		Rounds:      c.Rounds,
 		Backlog:     c.Backlog,
 		Finished:    c.Finished,
+		Sleeping:    c.Sleeping,
 		RunRate:     c.RunRate,
 		Steps:       c.Steps,
 		Failed:      c.Failed,

@@ -17,7 +17,7 @@ func TestProgram(t *testing.T) {
 	options := small(t)
 	options.Executable, options.Self = *posthasteProgram, buildSelf(t)
 	options.Messages, options.Rounds, options.Rate = 50, 1, 200
-	options.Backlog, options.Finished, options.Failed, options.Entries, options.Days = 100, 200, 1000, []int{10_000}, 40
+	options.Backlog, options.Finished, options.Sleeping, options.Failed, options.Entries, options.Days = 100, 200, 100, 1000, []int{10_000}, 40
 	report, err := Run(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,8 @@ type Load struct {
 	Rate          int     `json:"rate"`               // of the latency scenario, messages a second
 	Backlog       int     `json:"backlog"`            // of the backlog scenario, messages
 	Finished      int     `json:"finished,omitempty"` // of the backlog scenario, messages
+	Sleeping      int     `json:"sleeping,omitempty"` // of the backlog scenario, runs
+	Steps         int     `json:"steps,omitempty"`    // of a run in the runs scenario
 	RunRate       int     `json:"runRate"`            // of the runs scenario, runs a second
 	Failed        int     `json:"failed"`             // of the restart and dlq scenarios, dead letters of a kind
 	Entries       int     `json:"entries"`            // of the logs scenario, entries of the longest log
@@ -65,6 +67,8 @@ func newReport(options Options, dir string) (*Report, error) {
 		Rate:          options.Rate,
 		Backlog:       options.Backlog,
 		Finished:      options.Finished,
+		Sleeping:      options.Sleeping,
+		Steps:         options.Steps,
 		RunRate:       options.RunRate,
 		Failed:        options.Failed,
 		Entries:       slices.Max(options.Entries),

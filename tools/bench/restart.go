@@ -94,15 +94,20 @@ func (c *sweep) openFailed(ctx context.Context, l *lab, failed int) (err error) 
 
 // fillFailed writes failed runs into a store that no program uses.
 func fillFailed(ctx context.Context, data, destination string, failed int) error {
+	names := newPopulation(mathrand.New(mathrand.NewPCG(3, 0)))
+	return fillRuns(ctx, data, failed, func(tx store.RunTx) error { return failedRun(tx, destination, names) })
+}
+
+// fillRuns writes a number of runs into a store that no program uses.
+func fillRuns(ctx context.Context, data string, runs int, write func(store.RunTx) error) error {
 	s, err := ledger.Over(lsm.Open(data, lsm.Options{Logger: slog.New(slog.DiscardHandler)}))
 	if err != nil {
 		return err
 	}
-	names := newPopulation(mathrand.New(mathrand.NewPCG(3, 0)))
-	for first := 0; first < failed && err == nil; first += fillInOneGo {
+	for first := 0; first < runs && err == nil; first += fillInOneGo {
 		err = s.Transact(ctx, time.Now(), benchingUser, func(tx store.RunTx) error {
-			for range min(fillInOneGo, failed-first) {
-				if err := failedRun(tx, destination, names); err != nil {
+			for range min(fillInOneGo, runs-first) {
+				if err := write(tx); err != nil {
 					return err
 				}
 			}
