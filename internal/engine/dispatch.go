@@ -161,10 +161,10 @@ func (e *Engine) attempt(claim store.Claim) {
 
 // leaseContext returns a context that ends when attempts are abandoned or the lease may be lost.
 func (e *Engine) leaseContext(claim store.Claim) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(e.attempts)
 	if claim.Held == nil {
-		return ctx, cancel
+		return e.attempts, func() {}
 	}
+	ctx, cancel := context.WithCancel(e.attempts)
 	if claim.Held.Err() != nil {
 		cancel()
 	}
