@@ -14,8 +14,8 @@ import (
 // metricName matches a metric of ours, in a file or on the page of /metrics.
 var metricName = regexp.MustCompile(`\bposthaste_[a-z_]+`)
 
-// TestDeployedMetrics checks that the dashboard and the alerts ask for metrics that the
-// server has.
+// TestDeployedMetrics checks that the server has the metrics that the dashboard, the alerts and
+// the chart name.
 func TestDeployedMetrics(t *testing.T) {
 	_, url := start(t, t.TempDir())
 	call(t, http.MethodGet, url+"/v2/queues")
@@ -24,8 +24,8 @@ func TestDeployedMetrics(t *testing.T) {
 	for _, name := range metricName.FindAllString(page, -1) {
 		shown[name] = true
 	}
-	files, asked := os.DirFS(filepath.Join("..", "..", "deploy")), 0
-	for _, file := range []string{"grafana/posthaste.json", "prometheus/alerts.yaml"} {
+	files, asked := os.DirFS(filepath.Join("..", "..")), 0
+	for _, file := range []string{"deploy/grafana/posthaste.json", "deploy/prometheus/alerts.yaml", "deploy/helm/posthaste/values.yaml"} {
 		text, err := fs.ReadFile(files, file)
 		if err != nil {
 			t.Fatal(err)
@@ -33,7 +33,7 @@ func TestDeployedMetrics(t *testing.T) {
 		for _, name := range metricName.FindAllString(string(text), -1) {
 			asked++
 			if !shown[name] {
-				t.Errorf("%s asks for %s, which /metrics does not have", file, name)
+				t.Errorf("%s names %s, which /metrics does not have", file, name)
 			}
 		}
 	}

@@ -90,9 +90,15 @@ spec:
         {{- if not .Values.database.existingSecret }}
         - {name: data, mountPath: /data}
         {{- end }}
+        {{- with .Values.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
   volumes:
     - name: settings
       configMap: {name: {{ .Release.Name }}-posthaste}
+    {{- with .Values.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   {{- with .Values.nodeSelector }}
   nodeSelector: {{- toYaml . | nindent 4 }}
   {{- end }}
@@ -102,7 +108,14 @@ spec:
   {{- with .Values.affinity }}
   affinity: {{- toYaml . | nindent 4 }}
   {{- end }}
-  {{- with .Values.topologySpreadConstraints }}
-  topologySpreadConstraints: {{- toYaml . | nindent 4 }}
+  {{- if .Values.topologySpreadConstraints }}
+  topologySpreadConstraints: {{- toYaml .Values.topologySpreadConstraints | nindent 4 }}
+  {{- else if .Values.database.existingSecret }}
+  topologySpreadConstraints:
+    - maxSkew: 1
+      topologyKey: kubernetes.io/hostname
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels: {{- include "posthaste.labels" . | nindent 10 }}
   {{- end }}
 {{- end }}
