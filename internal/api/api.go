@@ -5,12 +5,12 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
 	"net/netip"
 
-	"cmp"
 	"github.com/go-chi/chi/v5"
 
 	"posthaste"

@@ -273,9 +273,6 @@ func (e *Engine) Healthy() error {
 	return nil
 }
 
-// InFlight returns the number of attempts in flight.
-func (e *Engine) InFlight() int { return int(e.inflight.Load()) }
-
 type nobody struct{}
 
 func (nobody) Accepted(int)                  {}
