@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
-	"sync/atomic"
+	"sync"
 )
 
 // The ports that FreePorts chooses from. Systems give higher ones to outgoing connections
@@ -14,32 +14,59 @@ import (
 // taken before the test uses it.
 const lowest, highest = 20_000, 32_767
 
-// tried counts the ports that were tried. Each process starts anywhere, so that two of them
-// rarely find the same port.
-var tried atomic.Int64
+// blockSize is how many ports a process takes at once: it listens on the first one for as long as it
+// lives, so no other process gets the others, whether or not anything listens on them at the moment.
+const blockSize, blocks = 64, (highest - lowest + 1) / 64
 
-func init() { tried.Store(rand.Int64N(highest - lowest)) }
+// block is what is left of the process's latest block.
+var block struct {
+	sync.Mutex
+	next, end int
+	guards    []net.Listener // of all blocks
+}
 
-// FreePorts returns the first of n consecutive ports on which nobody listens at 127.0.0.1. It
-// returns no port again before it has returned all others.
+// FreePorts returns the first of n consecutive ports, fewer than blockSize, on which nothing listens at
+// 127.0.0.1. It returns no port twice, nor one that it returned in another process that still runs.
 func FreePorts(n int) (first int, err error) {
-	const attempts = 100
-	for range attempts {
-		first = lowest + int(tried.Add(int64(n)))%(highest-lowest-n+1)
-		if err = listenOn(first, n); err == nil {
-			return first, nil
+	block.Lock()
+	defer block.Unlock()
+	for {
+		for block.next+n <= block.end {
+			first, block.next = block.next, block.next+n
+			if listenOn(first, n) == nil {
+				return first, nil
+			}
+		}
+		if err := takeBlock(); err != nil {
+			return 0, fmt.Errorf("find %d consecutive free ports: %w", n, err)
 		}
 	}
-	return 0, fmt.Errorf("find %d consecutive free ports: %w", n, err)
+}
+
+// takeBlock takes a block that no process has.
+func takeBlock() (err error) {
+	for _, i := range rand.Perm(blocks) {
+		first := lowest + i*blockSize
+		guard, failure := net.Listen("tcp", address(first))
+		if failure == nil {
+			block.next, block.end = first+1, first+blockSize
+			block.guards = append(block.guards, guard)
+			return nil
+		}
+		err = failure
+	}
+	return err
 }
 
 // listenOn listens on n ports at the same time, and closes them.
 func listenOn(first, n int) (err error) {
 	for port := first; port < first+n && err == nil; port++ {
-		listener, failure := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		listener, failure := net.Listen("tcp", address(port))
 		if err = failure; err == nil {
 			defer func() { err = errors.Join(err, listener.Close()) }()
 		}
 	}
 	return err
 }
+
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
