@@ -99,11 +99,9 @@ func checkLocked(dir string, options Options, lock *pebble.Lock) (report Report,
 
 // commits compares the end of the store with what the guard knows.
 func (c *checker) commits(fs *disk.FS) {
-	s := &Store{db: c.db}
-	found, err := s.readNumber(keyCommits)
-	last, lastErr := s.readNumber(keyPosition)
+	found, last, err := readEnd(c.db)
 	_, formatErr := readFormat(c.db)
-	if err = errors.Join(err, lastErr, formatErr); err == nil {
+	if err = errors.Join(err, formatErr); err == nil {
 		err = fs.CheckCommits(found)
 	}
 	if err != nil {

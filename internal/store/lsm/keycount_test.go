@@ -19,7 +19,7 @@ import (
 // commit of its own, so the keys of a commit are counted. Keys are what a message costs the
 // store: who adds one raises the number here, and says in the commit what it is for.
 func TestKeysOfAMessage(t *testing.T) {
-	const messages, most = 100, 17
+	const messages, most = 100, 16
 	fs := vfs.NewMem()
 	s := open(t, fs)
 	for number := range messages {

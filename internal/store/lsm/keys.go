@@ -14,8 +14,7 @@ import (
 // or ff ff and its length in eight, and the text.
 //
 //	m format                                    → format version, uvarint
-//	m position                                  → highest position written, 8 bytes
-//	m commits                                   → how many commits there were, 8 bytes; see guard
+//	m end                                       → how many commits there were, see guard, and the highest position written, 8 bytes each
 //	v USER KEY                                  → secret
 //	q USER NAME                                 → queue
 //	g USER NAME                                 → URL group
@@ -119,9 +118,8 @@ const (
 const formatVersion = 1
 
 var (
-	keyFormat   = []byte{kindMeta, 'f', 'o', 'r', 'm', 'a', 't'}
-	keyPosition = []byte{kindMeta, 'p', 'o', 's', 'i', 't', 'i', 'o', 'n'}
-	keyCommits  = []byte{kindMeta, 'c', 'o', 'm', 'm', 'i', 't', 's'}
+	keyFormat = []byte{kindMeta, 'f', 'o', 'r', 'm', 'a', 't'}
+	keyEnd    = []byte{kindMeta, 'e', 'n', 'd'}
 )
 
 // maxUserLen is what fits the length byte of a user in a key.

@@ -234,10 +234,7 @@ func isLockHeld(err error) bool {
 func (s *Store) recover() (last, commits uint64, err error) {
 	version, err := readFormat(s.db)
 	if err == nil {
-		last, err = s.readNumber(keyPosition)
-	}
-	if err == nil {
-		commits, err = s.readNumber(keyCommits)
+		commits, last, err = readEnd(s.db)
 	}
 	if err == nil {
 		err = s.fs.CheckCommits(commits)
@@ -254,19 +251,19 @@ func (s *Store) recover() (last, commits uint64, err error) {
 	return last, commits, err
 }
 
-// readNumber returns the number kept under a key, 0 if there is none.
-func (s *Store) readNumber(key []byte) (number uint64, err error) {
-	err = get(s.db, key, func(value []byte) error {
-		if len(value) != 8 {
+// readEnd returns how many commits there were and the highest position, 0 if there were none.
+func readEnd(r pebble.Reader) (commits, last uint64, err error) {
+	err = get(r, keyEnd, func(value []byte) error {
+		if len(value) != 16 {
 			return errCorrupt
 		}
-		number = binary.BigEndian.Uint64(value)
+		commits, last = binary.BigEndian.Uint64(value), binary.BigEndian.Uint64(value[8:])
 		return nil
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		return 0, nil
+		return 0, 0, nil
 	}
-	return number, err
+	return commits, last, err
 }
 
 // readFormat returns the version of the format of a store, 0 if there is nothing yet, or

@@ -225,8 +225,8 @@ func (w *writer) build(first *op) *commit {
 	}
 	w.number++
 	c.number = w.number
-	c.set(keyPosition, binary.BigEndian.AppendUint64(c.key(), uint64(w.last)))
-	c.set(keyCommits, binary.BigEndian.AppendUint64(c.key(), c.number))
+	end := binary.BigEndian.AppendUint64(c.key(), c.number)
+	c.set(keyEnd, binary.BigEndian.AppendUint64(end, uint64(w.last)))
 	c.begun = true
 	w.begun.Add(1)
 	w.stall.Begin()
