@@ -23,7 +23,7 @@ func testReference(t *testing.T, b *browser, c *client) {
 	}
 
 	page := b.open(t, phone, c.base+"/docs")
-	page.sees("A failure and its restart")
+	page.sees("Restarting a failed run")
 	addresses := evaluate[[]string](page, `[...new Set([...document.querySelectorAll("nav a[href^='/docs']")].map((one) => one.href))]`)
 	if len(addresses) < 15 {
 		t.Errorf("the navigation of /docs has %d pages, want at least 15", len(addresses))
