@@ -56,21 +56,21 @@ help: ## list the targets
 build: ## build bin/posthaste, one static file
 	$(GO) build -trimpath -o bin/posthaste ./cmd/posthaste
 
-console: deps ## build what internal/console embeds from web/
+console: deps ## build the console from web/ into internal/console
 	cd web && npm run --silent check && npm run --silent build
 
-test: deps ## every test
+test: deps ## run every test
 	$(MAKE) --no-print-directory -j3 --output-sync test-packages test-program test-program-again
 
-test-packages: ## the tests of packages, and those of RACE again under the race detector
+test-packages: ## run the tests of packages, and those of RACE again under the race detector
 	$(GO) test -timeout 20m $(LONGEST) $$($(GO) list ./... | grep -v /e2e$$)
 	$(GO) -C tools/bench test -timeout 20m .
 	$(WITH_RACE) $(GO) test -race -short -timeout 20m $(RACE)
 
-test-program: bin/tested ## the end-to-end tests
+test-program: bin/tested ## run the end-to-end tests
 	POSTHASTE_SCREENSHOTS=$(CURDIR)/bin/screenshots POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(GO) test -timeout 20m ./e2e
 
-test-program-again: bin/tested ## some of them on PostgreSQL, and some under the race detector
+test-program-again: bin/tested ## run some of them on PostgreSQL, and some under the race detector
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(GO) test -timeout 20m ./e2e -backend=postgres $(ON_POSTGRES)
 	$(WITH_RACE) $(GO) build -race -o bin/tested-race ./cmd/posthaste
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(GO) test -timeout 20m ./e2e $(RACE_PROGRAM)
@@ -78,30 +78,30 @@ test-program-again: bin/tested ## some of them on PostgreSQL, and some under the
 bin/tested:
 	$(GO) build -o $@ ./cmd/posthaste
 
-check: format vet lint vulnerabilities test ## what CI runs: format, vet, lint, vulnerabilities and tests
+check: format vet lint vulnerabilities test ## run what CI runs: format, vet, lint, vulnerabilities and tests
 
-format: ## fail if a file is not gofmt's output
+format: ## fail if a file is not formatted by gofmt
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; fi
 
-vet: ## what the compiler does not see
+vet: ## run go vet
 	$(GO) vet ./...
 	$(GO) -C tools/bench vet .
 
-lint: ## staticcheck (staticcheck.conf) and unhandled errors (tools/errcheck.txt)
+lint: ## run staticcheck (staticcheck.conf) and errcheck (tools/errcheck.txt)
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 	$(GO) tool -modfile=tools/go.mod errcheck -ignoretests -exclude tools/errcheck.txt ./...
 
-lint-deploy: ## the API description and deploy/, each by the tool of its kind
+lint-deploy: ## lint the API description and deploy/, each file with its format's tool
 	GO=$(GO) .ci/lint-deploy
 
-vulnerabilities: ## known ones in what the program calls; GOVULNDB=DIR without the network
+vulnerabilities: ## report known vulnerabilities in called code; GOVULNDB=DIR works offline
 	GO=$(GO) .ci/vulnerabilities
 
-fuzz: ## every fuzz target for a minute, or FUZZTIME=10m
+fuzz: ## run every fuzz target for a minute, or FUZZTIME=10m
 	GO=$(GO) .ci/fuzz $(FUZZTIME)
 
-torture: deps ## kills, power loss, damage, broken disks, clocks and slow clients, KILLS=1000
+torture: deps ## run kills, power losses, damage, broken disks, wrong clocks, slow clients; KILLS=1000
 	$(WITH_RACE) $(GO) build -race -o bin/tested-race ./cmd/posthaste
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(WITH_RACE) $(GO) test -race -run 'TestKill$$' -v -timeout 2h ./e2e -kills=$(KILLS)
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(WITH_RACE) $(GO) test -race -run 'TestRestart$$' -timeout 1h ./e2e -restart-runs=10000
@@ -119,10 +119,10 @@ torture: deps ## kills, power loss, damage, broken disks, clocks and slow client
 	$(GO) build -o bin/tested ./cmd/posthaste
 	$(GO) -C tools/bench test -run 'TestProgram$$' -v -timeout 1h . -posthaste $(CURDIR)/bin/tested
 
-soak: deps build ## hours of mixed load, after which nothing may have grown, DURATION=4h
+soak: deps build ## run hours of mixed load and fail if anything has grown; DURATION=4h
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/posthaste $(GO) test -run 'TestSoak$$' -v -timeout 0 ./e2e -soak=$(DURATION)
 
-postgres-versions: ## the store's conformance suite and the program on each of POSTGRES_VERSIONS
+postgres-versions: ## run the store's conformance suite and the program on each of POSTGRES_VERSIONS
 	$(GO) build -o bin/tested ./cmd/posthaste
 	@set -e; for version in $(POSTGRES_VERSIONS); do \
 		export POSTHASTE_TEST_POSTGRES=$$(.ci/postgres $$version); \
@@ -134,10 +134,10 @@ postgres-versions: ## the store's conformance suite and the program on each of P
 river: ## build bin/river, the job queue that bench cluster compares with
 	cd tools/river && $(GO) build -o ../../bin/river .
 
-bench: build ## measure throughput and latency of this tree on this machine, SCENARIOS="publish latency"
+bench: build ## measure throughput and latency on this machine; SCENARIOS="publish latency"
 	$(GO) -C tools/bench run . --posthaste $(CURDIR)/bin/posthaste $(SCENARIOS)
 
-names: ## write deploy/names.env, where the project is published, into the files that say it
+names: ## copy the URLs and image name in deploy/names.env into the files that contain them
 	@deploy/release/names
 
 deps: ## install what the tests need and this machine lacks

@@ -1,6 +1,6 @@
-// Command order is the endpoint of a workflow, for first steps: it fails until it is
-// mended by PUT /mend, and ends with the first run that it completes. It shows what goes
-// over the wire; workflows of more than one step are written with an SDK.
+// Command order is an example workflow endpoint: it fails until PUT /mend repairs it, and exits
+// after the first run that it completes. It shows what goes over the wire; write workflows with
+// more than one step with an SDK.
 package main
 
 import (
@@ -30,10 +30,10 @@ func main() {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		w.Header().Set("Upstash-Workflow-Sdk", "v1.0.0") // a workflow's endpoint says that it is one
+		w.Header().Set("Upstash-Workflow-Sdk", "v1.0.0") // marks the response as that of a workflow
 		select {
 		case completed <- struct{}{}:
-		default: // another run did it
+		default: // another run was faster
 		}
 	})
 	log.Printf("listening on http://%s; /order fails until PUT /mend, and this program ends after the first run that succeeds", *address)
@@ -44,12 +44,12 @@ func main() {
 	}()
 	<-completed
 	log.Print("a run succeeded: done")
-	if err := server.Shutdown(context.Background()); err != nil { // once the run's answer is sent
+	if err := server.Shutdown(context.Background()); err != nil { // after the run's response is sent
 		log.Fatal(err)
 	}
 }
 
-// finish tells the server that the run is complete, and what it returned.
+// finish reports to the server that the run is complete, and its result.
 func finish(r *http.Request) error {
 	run := os.Getenv("QSTASH_URL") + "/v2/workflows/runs/" + r.Header.Get("Upstash-Workflow-RunId") + "?cancel=false"
 	request, err := http.NewRequestWithContext(r.Context(), http.MethodDelete, run, http.NoBody)

@@ -11,7 +11,7 @@ import (
 
 // alertSettings say when an operator is notified that something failed for good.
 type alertSettings struct {
-	AlertURL        string `name:"alert-url" group:"alerts" placeholder:"URL" help:"URL that receives a signed message when something enters a dead letter queue. Default: no alerts."`
+	AlertURL        string `name:"alert-url" group:"alerts" placeholder:"URL" help:"URL that receives a signed message when messages or runs enter a dead letter queue. Default: no alerts."`
 	AlertSigningKey string `group:"alerts" help:"Key that signs alerts. Default: generated at the first start with an alert URL, and printed once."`
 	AlertThreshold  int    `group:"alerts" default:"1" help:"Number of new entries that trigger an alert: 1 to 1000000."`
 	AlertQuiet      span   `group:"alerts" default:"15m" help:"Minimum time between two alerts: 1s to 7d."`

@@ -24,7 +24,7 @@ import (
 type applyCommand struct {
 	File  string `short:"f" env:"-" required:"" placeholder:"FILE" help:"YAML file with the lists queues, groups, schedules and flow; - reads standard input."`
 	Plan  bool   `env:"-" help:"Change nothing; show what would be changed."`
-	Prune string `env:"-" placeholder:"LABEL" help:"Also delete schedules with this label that the file does not have. Queues, URL groups and flow-control keys have no labels and are never deleted."`
+	Prune string `env:"-" placeholder:"LABEL" help:"Also delete schedules with this label that are not in the file. Queues, URL groups and flow-control keys have no labels and are never deleted."`
 	confirmation
 	oneOutput
 	connection

@@ -22,7 +22,7 @@ import (
 type commands struct {
 	Dev     devCommand     `cmd:"" group:"Run a server:" set:"body_size=10MiB" help:"Run a local development server, a replacement for qstash dev."`
 	Serve   serveCommand   `cmd:"" group:"Run a server:" set:"body_size=1MiB" help:"Run the server."`
-	Health  healthCommand  `cmd:"" group:"Run a server:" help:"Ask whether a server is ready, for health checks of containers."`
+	Health  healthCommand  `cmd:"" group:"Run a server:" help:"Check whether a server is ready, for container health checks."`
 	Backup  backupCommand  `cmd:"" group:"Run a server:" help:"Back up a data directory, even while its server runs."`
 	Restore restoreCommand `cmd:"" group:"Run a server:" help:"Restore a backup into a new data directory."`
 	Copy    copyCommand    `cmd:"" group:"Run a server:" help:"Copy all data from a data directory to a database, or back."`
@@ -35,25 +35,25 @@ type commands struct {
 	Trigger triggerCommand `cmd:"" group:"Send:" help:"Start a run of a workflow."`
 	Notify  notifyCommand  `cmd:"" group:"Send:" help:"Notify workflow runs of an event."`
 
-	Logs     logsCommand     `cmd:"" group:"See what happened, and mend it:" help:"Show or follow the log of message deliveries."`
-	LogStats logStatsCommand `cmd:"" group:"See what happened, and mend it:" help:"Count deliveries, errors and latency by hour or day, and show failing destinations."`
-	Messages messagesCommand `cmd:"" group:"See what happened, and mend it:" help:"List, show, retry and cancel messages."`
-	Runs     runsCommand     `cmd:"" group:"See what happened, and mend it:" help:"List, show and cancel workflow runs."`
-	DLQ      dlqCommand      `cmd:"" group:"See what happened, and mend it:" name:"dlq" help:"List the dead letter queue, and retry or restart its entries."`
-	Actions  actionsCommand  `cmd:"" group:"See what happened, and mend it:" help:"List and cancel background bulk actions."`
-	Open     openCommand     `cmd:"" group:"See what happened, and mend it:" help:"Open the console in a browser."`
+	Logs     logsCommand     `cmd:"" group:"See what happened, and repair it:" help:"Show or follow the log of message deliveries."`
+	LogStats logStatsCommand `cmd:"" group:"See what happened, and repair it:" help:"Count deliveries, errors and latency by hour or day, and show failing destinations."`
+	Messages messagesCommand `cmd:"" group:"See what happened, and repair it:" help:"List, show, retry and cancel messages."`
+	Runs     runsCommand     `cmd:"" group:"See what happened, and repair it:" help:"List, show and cancel workflow runs."`
+	DLQ      dlqCommand      `cmd:"" group:"See what happened, and repair it:" name:"dlq" help:"List the dead letter queue, and retry or restart its entries."`
+	Actions  actionsCommand  `cmd:"" group:"See what happened, and repair it:" help:"List and cancel background bulk actions."`
+	Open     openCommand     `cmd:"" group:"See what happened, and repair it:" help:"Open the console in a browser."`
 
 	Queues    queuesCommand    `cmd:"" group:"Set up:" help:"List, set, pause and delete queues."`
 	Groups    groupsCommand    `cmd:"" group:"Set up:" help:"List, set and delete URL groups."`
 	Schedules schedulesCommand `cmd:"" group:"Set up:" help:"List, set, pause and delete schedules."`
 	Flow      flowCommand      `cmd:"" group:"Set up:" help:"List, limit, pause and delete flow-control keys."`
 	Keys      keysCommand      `cmd:"" group:"Set up:" help:"Show and rotate the signing keys."`
-	Apply     applyCommand     `cmd:"" group:"Set up:" help:"Make queues, URL groups, schedules and flow-control keys as a file has them."`
-	Import    importCommand    `cmd:"" group:"Set up:" help:"Take over queues, URL groups, schedules and dead letters from another server or a hosted account."`
+	Apply     applyCommand     `cmd:"" group:"Set up:" help:"Apply a file of queues, URL groups, schedules and flow-control keys."`
+	Import    importCommand    `cmd:"" group:"Set up:" help:"Import queues, URL groups, schedules and dead letters from another server or a hosted account."`
 
-	Profile     profileCommand    `cmd:"" group:"Tools:" help:"Keep URLs and tokens of servers under names."`
-	MCP         mcpCommand        `cmd:"" group:"Tools:" name:"mcp" help:"Let an agent ask a server, over the Model Context Protocol on standard input and output."`
-	Verify      verifyCommand     `cmd:"" group:"Tools:" help:"Verify a delivery's signature, and explain what is wrong with it."`
+	Profile     profileCommand    `cmd:"" group:"Tools:" help:"Save URLs and tokens of servers under names."`
+	MCP         mcpCommand        `cmd:"" group:"Tools:" name:"mcp" help:"Let an agent use a server, over the Model Context Protocol on standard input and output."`
+	Verify      verifyCommand     `cmd:"" group:"Tools:" help:"Verify a delivery's signature, and explain why it is invalid."`
 	Completion  completionCommand `cmd:"" group:"Tools:" help:"Print a completion script for a shell."`
 	Version     versionCommand    `cmd:"" group:"Tools:" help:"Print the version."`
 	Help        helpCommand       `cmd:"" group:"Tools:" help:"Show the help of a command."`

@@ -42,7 +42,7 @@ func (c *completionCommand) Run(t terminal) error {
 
 // completionWords prints what a command line can go on with, for the scripts.
 type completionWords struct {
-	Words []string `arg:"" optional:"" passthrough:"" help:"The words so far; the last one is not complete."`
+	Words []string `arg:"" optional:"" passthrough:"" help:"The words so far; the last one may be incomplete."`
 }
 
 // Run prints a word a line.

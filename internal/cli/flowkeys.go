@@ -15,7 +15,7 @@ import (
 type flowCommand struct {
 	List      listThings[flowKeys]   `cmd:"" help:"List flow-control keys and their use."`
 	Show      showThing[flowKeys]    `cmd:"" set:"idhelp=Flow-control key." help:"Show a flow-control key."`
-	Set       setFlowCommand         `cmd:"" help:"Fix the limits of a key, overriding those of messages."`
+	Set       setFlowCommand         `cmd:"" help:"Pin the limits of a key, overriding those of messages."`
 	Unpin     changeThings[flowKeys] `cmd:"" set:"thing=flow-control key" help:"Let messages set the limits of keys again."`
 	Pause     changeThings[flowKeys] `cmd:"" set:"thing=flow-control key" help:"Pause keys: their messages are accepted and wait."`
 	Resume    changeThings[flowKeys] `cmd:"" set:"thing=flow-control key" help:"Resume paused keys."`
@@ -24,7 +24,7 @@ type flowCommand struct {
 }
 
 type flowKeys struct {
-	Search string `param:"search" env:"-" placeholder:"TEXT" help:"Only keys that contain a text."`
+	Search string `param:"search" env:"-" placeholder:"TEXT" help:"Only keys that contain this text."`
 }
 
 // listedFlowKey is what is shown of a flow-control key.

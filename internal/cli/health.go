@@ -14,7 +14,7 @@ import (
 // healthCommand asks a server whether it is ready, for health checks of containers.
 type healthCommand struct {
 	URL     string `env:"-" placeholder:"URL" help:"URL of the server. Default: $$POSTHASTE_URL, $$QSTASH_URL, the port in $$POSTHASTE_LISTEN, or http://127.0.0.1:8080."`
-	Timeout span   `env:"-" default:"5s" help:"How long the server may take to answer."`
+	Timeout span   `env:"-" default:"5s" help:"How long the server may take to respond."`
 	oneOutput
 }
 

@@ -21,7 +21,7 @@ import (
 // server is only read.
 type importCommand struct {
 	From      string `env:"-" required:"" placeholder:"URL" help:"URL of the other server, such as that of the hosted service."`
-	FromToken string `name:"token" env:"-" required:"" placeholder:"TOKEN" help:"Token for the other server; - asks for it, or reads it from standard input, where other users of the machine cannot see it."`
+	FromToken string `name:"token" env:"-" required:"" placeholder:"TOKEN" help:"Token for the other server; - asks for it or reads it from standard input, where other users of the machine cannot see it."`
 	DryRun    bool   `env:"-" help:"Change nothing; show what would be changed here."`
 	DLQ       bool   `name:"dlq" env:"-" help:"Also publish the other server's dead letters here. They stay there."`
 	oneOutput

@@ -9,7 +9,7 @@ import (
 
 // keysCommand is about signing keys.
 type keysCommand struct {
-	Show   showKeysCommand   `cmd:"" help:"Show the signing keys, as receivers take them from the environment."`
+	Show   showKeysCommand   `cmd:"" help:"Show the signing keys, as environment variables for receivers."`
 	Rotate rotateKeysCommand `cmd:"" help:"Make the next signing key the current one, and generate a new next one."`
 }
 

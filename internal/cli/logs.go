@@ -17,7 +17,7 @@ type logsCommand struct {
 	ResponseStatus []string `group:"filter" param:"responseStatus" env:"-" sep:"none" placeholder:"STATUS" help:"Entries of attempts whose response had a status, such as 404 or 5xx, or 0 for none."`
 	Method         []string `group:"filter" param:"method" env:"-" sep:"none" placeholder:"METHOD" help:"Entries of messages that are sent with an HTTP method."`
 
-	ByMessage bool   `env:"-" help:"Show each message once, with its changes from the first to the last. Default with --message-id in a table."`
+	ByMessage bool   `env:"-" help:"Group changes by message, from the first to the last. Default with --message-id in a table."`
 	Count     *int   `env:"-" placeholder:"N" help:"Maximum number of entries (0 = all). Default: 100, or all with --follow or --output ndjson."`
 	Order     string `param:"order" env:"-" enum:",latestFirst,earliestFirst" default:"" placeholder:"ORDER" help:"Sort order: latestFirst or earliestFirst. Default: latestFirst, or earliestFirst with --follow."`
 	Cursor    string `param:"cursor" env:"-" placeholder:"CURSOR" help:"Continue from a cursor of an earlier response."`

@@ -11,7 +11,7 @@ import (
 
 // logStatsCommand counts the log. Its filters are those of GET /v2/logs/stats.
 type logStatsCommand struct {
-	Bucket    string   `param:"bucket" env:"-" enum:"hour,day" default:"hour" help:"Length of a line: hour or day."`
+	Bucket    string   `param:"bucket" env:"-" enum:"hour,day" default:"hour" help:"Period per row: hour or day."`
 	FromDate  timeFlag `group:"filter" param:"fromDate" env:"-" placeholder:"TIME" help:"A time in the first hour or day. Default: 24h or 30d before the last."`
 	ToDate    timeFlag `group:"filter" param:"toDate" env:"-" placeholder:"TIME" help:"A time in the last hour or day. Default: now."`
 	Host      []string `group:"filter" param:"host" env:"-" sep:"none" placeholder:"HOST" help:"Messages to a host, with or without port. A filter given more than once matches any of its values."`

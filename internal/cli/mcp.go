@@ -27,7 +27,7 @@ import (
 
 // mcpCommand lets an agent ask a server, over the Model Context Protocol.
 type mcpCommand struct {
-	AllowWrites bool `env:"-" help:"Also offer tools that publish, retry, restart and cancel. Each shows first what it would do, and does it when it is called again with the code that it gave."`
+	AllowWrites bool `env:"-" help:"Also offer tools that publish, retry, restart and cancel. Each first returns what it would do and a code, and does it when called again with the code."`
 	connection
 }
 

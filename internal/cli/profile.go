@@ -21,8 +21,8 @@ import (
 
 // profileCommand is about servers that have names here.
 type profileCommand struct {
-	Add    addProfileCommand    `cmd:"" help:"Keep the URL and the token of a server under a name."`
-	Use    useProfileCommand    `cmd:"" help:"Make a profile the one that commands use."`
+	Add    addProfileCommand    `cmd:"" help:"Save a server's URL and token under a name."`
+	Use    useProfileCommand    `cmd:"" help:"Choose the profile that commands use."`
 	List   listProfilesCommand  `cmd:"" help:"List profiles."`
 	Remove removeProfileCommand `cmd:"" help:"Remove a profile."`
 }
@@ -116,9 +116,9 @@ func changeProfiles(t terminal, output, name, done string, change func(*profiles
 }
 
 type addProfileCommand struct {
-	Name  string `arg:"" help:"Name of the profile. One that exists is replaced."`
+	Name  string `arg:"" help:"Name of the profile. An existing one is replaced."`
 	URL   string `env:"-" required:"" placeholder:"URL" help:"URL of the server."`
-	Token string `env:"-" default:"-" placeholder:"TOKEN" help:"API token. Default: - asks for it, or reads it from standard input, where other users of the machine cannot see it."`
+	Token string `env:"-" default:"-" placeholder:"TOKEN" help:"API token. Default: -, which asks for it or reads it from standard input, where other users of the machine cannot see it."`
 	oneOutput
 }
 

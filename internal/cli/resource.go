@@ -181,7 +181,7 @@ func camel(name string) string {
 
 // confirmation is how a command is let do what cannot be undone to many things.
 type confirmation struct {
-	Yes bool `short:"y" env:"-" help:"Do not ask before many are changed for good. Required where nobody can be asked."`
+	Yes bool `short:"y" env:"-" help:"Do not ask before an irreversible bulk change. Required without a terminal."`
 }
 
 // ask returns an error unless somebody says that something is to be done.

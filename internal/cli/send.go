@@ -28,7 +28,7 @@ type commonSettings struct {
 	FailureCallback  string    `group:"setting" header:"Upstash-Failure-Callback" env:"-" placeholder:"URL" help:"URL that is called when there are no more attempts."`
 	FlowControlKey   string    `group:"setting" header:"Upstash-Flow-Control-Key" env:"-" placeholder:"KEY" help:"Key whose messages share limits."`
 	FlowControlValue string    `group:"setting" header:"Upstash-Flow-Control-Value" env:"-" placeholder:"VALUE" help:"Limits of the key, such as parallelism=5,rate=10,period=1m."`
-	RedactFields     string    `group:"setting" header:"Upstash-Redact-Fields" env:"-" placeholder:"FIELDS" help:"Parts that no response shows: body, header or header[NAME], separated by commas."`
+	RedactFields     string    `group:"setting" header:"Upstash-Redact-Fields" env:"-" placeholder:"FIELDS" help:"Parts to hide in all responses: body, header or header[NAME], separated by commas."`
 }
 
 // callbackSetting is the setting that only messages have.
@@ -72,7 +72,7 @@ func (h *headerFlags) forward(to http.Header) {
 
 // content is what is delivered.
 type content struct {
-	Data string `short:"d" env:"-" placeholder:"TEXT" help:"Body: a text, @FILE, or - for standard input. Default: empty."`
+	Data string `short:"d" env:"-" placeholder:"TEXT" help:"Body: text, @FILE, or - for standard input. Default: empty."`
 	headerFlags
 }
 
@@ -219,7 +219,7 @@ func (c *publishCommand) Run(t terminal) error {
 
 // enqueueCommand publishes a message through a queue.
 type enqueueCommand struct {
-	Queue       string `arg:"" help:"Name of the queue; created with parallelism 1 if there is none."`
+	Queue       string `arg:"" help:"Name of the queue; created with parallelism 1 if it does not exist."`
 	Destination string `arg:"" help:"URL of the destination, or name of a URL group."`
 	commonSettings
 	callbackSetting
@@ -251,8 +251,8 @@ func (c *triggerCommand) Run(t terminal) error {
 // notifyCommand notifies runs of an event.
 type notifyCommand struct {
 	Event         string `arg:"" help:"ID of the event."`
-	WorkflowRunID string `env:"-" placeholder:"ID" help:"Notify only this run, which need not wait yet. Default: all runs that wait for the event."`
-	Data          string `short:"d" env:"-" placeholder:"TEXT" help:"Data of the event: a text, @FILE, or - for standard input. Default: none."`
+	WorkflowRunID string `env:"-" placeholder:"ID" help:"Notify only this run, even if it does not wait yet. Default: all runs that wait for the event."`
+	Data          string `short:"d" env:"-" placeholder:"TEXT" help:"Data of the event: text, @FILE, or - for standard input. Default: none."`
 	oneOutput
 	connection
 }

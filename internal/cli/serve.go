@@ -31,7 +31,7 @@ type serveCommand struct {
 
 // destinationSettings say which addresses are delivered to.
 type destinationSettings struct {
-	Destinations      dispatch.Mode `group:"destinations" default:"internal" help:"Destination addresses that are allowed: public, internal (public and private), or any (loopback and link-local too)."`
+	Destinations      dispatch.Mode `group:"destinations" default:"internal" help:"Allowed destination addresses: public, internal (public and private), or any (also loopback and link-local)."`
 	AllowDestinations []network     `group:"destinations" placeholder:"CIDR" help:"CIDR ranges that are always allowed as destinations."`
 	DenyDestinations  []network     `group:"destinations" placeholder:"CIDR" help:"CIDR ranges that are denied as destinations, unless --allow-destinations includes them."`
 }

@@ -30,7 +30,7 @@ type settings struct {
 	Concurrency     int      `group:"limits" default:"4096" help:"Maximum number of attempts in flight: 1 to 100000."`
 
 	MaxRequests    int      `group:"limits" default:"256" help:"Maximum number of API requests served at once: 1 to 100000. Others wait for up to 2s, shared fairly between users, and then get 429 or 503."`
-	MaxConnections int      `group:"limits" default:"0" help:"Maximum number of client connections: 1 to 1000000, or 0 for one per 256KiB of memory, up to 10000. At the limit, a new connection replaces the one that the server has waited on longest."`
+	MaxConnections int      `group:"limits" default:"0" help:"Maximum number of client connections: 1 to 1000000, or 0 for one per 256KiB of memory, up to 10000. At the limit, a new connection replaces the one that has kept the server waiting longest."`
 	MemoryLimit    byteSize `group:"limits" default:"0B" help:"Memory limit of the server: 256MiB to 1TiB, or 0B to use the environment variable GOMEMLIMIT. One eighth of it is for request bodies."`
 
 	retentionSettings
@@ -42,7 +42,7 @@ type settings struct {
 	DiskReserve        byteSize `default:"256MiB" help:"Free disk space at --data reserved for messages already accepted: 16MiB to 1024GiB, or 0B for none. With less free space, new messages and runs get 503."`
 
 	ShutdownTimeout span             `default:"${shutdown_timeout}" help:"How long requests and attempts in progress may take to finish after SIGTERM. Interrupted attempts are repeated at the next start and do not count as retries."`
-	MetricsQueues   int              `default:"0" help:"Number of queues that /metrics names, those that lag most: 0 to 1000. Anybody who reaches /metrics can read the names."`
+	MetricsQueues   int              `default:"0" help:"Number of queues that /metrics names, those that lag most: 0 to 1000. Anyone who can reach /metrics can read the names."`
 	LogLevel        level            `default:"${log_level}" help:"Minimum log level: debug, info, warn or error."`
 	LogFormat       telemetry.Format `default:"text" enum:"text,json" help:"Log format: text or json."`
 }
