@@ -25,7 +25,7 @@ func testHeld(t *testing.T, b *browser, c *client, s *sink) {
 		? Promise.resolve(new Response("posthaste_due_backlog_age_seconds 0\nposthaste_paused_backlog_age_seconds 480\n")) : window.online(path, options), true)`)
 	page.press("Messages")
 	page.press("Overview")
-	page.sees("behind a pause")
+	page.sees("the oldest paused one for")
 	page.press("why")
 	page.until(`location.pathname === "/console/overview" && location.hash === "#held"`, "stay on the page")
 	page.sees("is paused: it delivers nothing until it is resumed.")

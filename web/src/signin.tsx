@@ -34,7 +34,7 @@ export function SignIn({ ended, onDone }: Props) {
     <main class="sign-in">
       <form onSubmit={(event) => { event.preventDefault(); void submit(); }}>
         <h1><Mark /></h1>
-        <Field label="Token" hint="posthaste dev prints it at each start; posthaste serve prints it at the first start only. All tabs of this console share it until you sign out or close the last tab.">
+        <Field label="Token" hint="posthaste dev prints it at each start; posthaste serve only at the first. All tabs of this console share it until you sign out or close the last tab.">
           <input type="password" autocomplete="off" autofocus required value={text} onInput={(event) => setText(event.currentTarget.value)} />
         </Field>
         <label class="choice"><input type="checkbox" checked={stay} onChange={(event) => setStay(event.currentTarget.checked)} /> Stay signed in on this browser</label>

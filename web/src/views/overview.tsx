@@ -119,9 +119,9 @@ function Numbers({ of }: { of: Known }) {
         <Card name="Delivered" value={count(delivered)} note={<>{plural(states.CREATED ?? 0, "message")} accepted</>} />
         <Card name="Success" value={delivered + failed === 0 ? "–" : share(delivered, delivered + failed)} tone={delivered < 0.95 * (delivered + failed) ? "red" : undefined}
           note={<>{plural(failed, "message")} failed for good; {share(attempts - (statuses["2xx"] ?? 0), attempts)} of {plural(attempts, "attempt")} failed</>} />
-        <Card name="Attempt, median" value={latency === undefined ? "–" : span(latency.p50)} note={latency === undefined ? "none in this time" : <>90 % within {span(latency.p90)}, 99 % within {span(latency.p99)}</>} />
+        <Card name="Attempt, median" value={latency === undefined ? "–" : span(latency.p50)} note={latency === undefined ? "none in this period" : <>90 % within {span(latency.p90)}, 99 % within {span(latency.p99)}</>} />
         <Card name="Oldest due message" value={of.overdue === undefined ? "–" : of.overdue === 0 ? "none" : span(of.overdue * 1000)} tone={(of.overdue ?? 0) > late ? "red" : undefined}
-          note={<>how long the most overdue message has been waiting{of.paused > 0 && <>; {span(of.paused * 1000)} behind a pause</>}{of.held !== undefined && <>: <a href="#held">why</a></>}</>} />
+          note={<>how long the most overdue message has been waiting{of.paused > 0 && <>; the oldest paused one for {span(of.paused * 1000)}</>}{of.held !== undefined && <>: <a href="#held">why</a></>}</>} />
         <Card name="Attempts in flight" value={count(of.slots.parallelismCount)} note={`of at most ${count(of.slots.parallelismMax)}`} />
         <Card name="Dead letters" value={count(letters)} tone={letters > 0 ? "red" : undefined}
           note={<><a href={href("/dlq/runs")}>{plural(usage.failedRuns.entries, "run")}</a>, <a href={href("/dlq/messages")}>{plural(usage.deadLetters.entries, "message")}</a>{disk !== undefined && <>; {bytes(disk)} on disk</>}</>} />
@@ -131,7 +131,7 @@ function Numbers({ of }: { of: Known }) {
         {of.held !== undefined && (
           <section aria-labelledby="held">
             <h2 id="held">What blocks messages</h2>
-            {of.held.length === 0 ? <p class="muted">No queue or flow-control key of yours. Due messages wait for their destinations, or belong to other users.</p> : <HeldList of={of.held} />}
+            {of.held.length === 0 ? <p class="muted">None of your queues or flow-control keys. Due messages wait for their destinations, or belong to other users.</p> : <HeldList of={of.held} />}
           </section>
         )}
         <section class="whole" aria-labelledby="failing">
@@ -202,7 +202,7 @@ const shownFailing = 10;
 function Failing({ stats }: { stats: Stats }) {
   const all = failing(stats.paths).slice(0, shownFailing);
   if (all.length === 0) {
-    return <p class="muted">None: no attempt failed in this time.</p>;
+    return <p class="muted">None: no attempt failed in this period.</p>;
   }
   return (
     <div class="scroll-x" tabIndex={0} role="region" aria-label="Failing destinations">

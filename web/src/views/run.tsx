@@ -153,7 +153,7 @@ function Compared({ run, events, other }: { run: Run; events: RunEvent[]; other:
   const at = other.lastIndexOf("@");
   const { data, error } = useAsked(other, (signal) => ask(other.slice(0, at), other.slice(at + 1), signal));
   if (error !== "" || (data !== undefined && data.run === undefined)) {
-    return <Fault>{error || "The other run is not there any more."}</Fault>;
+    return <Fault>{error || "The other run no longer exists."}</Fault>;
   }
   return data === undefined ? <Loading /> : <Compare left={{ run, events }} right={{ run: data.run!, events: data.events }} selected={params.get("step")} />;
 }

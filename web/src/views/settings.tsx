@@ -63,7 +63,7 @@ function SignedIn() {
       <h2 id="signed-in">User</h2>
       <Facts of={[["Name", user || "that of the token"], ["Access", readOnly ? "read-only" : "full"], ["Colours", <Colours />]]} />
       <label class="choice"><input type="checkbox" checked={kept} onChange={(event) => change(event.currentTarget.checked)} /> Stay signed in on this browser</label>
-      <p class="muted">{kept ? "The token is stored in this browser until you sign out." : "The token is forgotten when the last tab of this console is closed."} Other users have tokens of their own, which the server is started with (<code>--users</code>).</p>
+      <p class="muted">{kept ? "The token is stored in this browser until you sign out." : "The token is removed when the last tab of this console is closed."} Other users have tokens of their own, which the server is started with (<code>--users</code>).</p>
     </section>
   );
 }
@@ -81,7 +81,7 @@ function SigningKeys() {
   return (
     <section class="panel" aria-labelledby="keys">
       <h2 id="keys">Signing keys</h2>
-      <p class="muted">{readOnly ? "A read-only token is not shown the keys: whoever has them can sign requests that receivers trust." : "Receivers check deliveries with both keys, so that a rotation breaks none."}</p>
+      <p class="muted">{readOnly ? "Read-only tokens cannot read the keys: anyone who has them can sign requests that receivers trust." : "Receivers check deliveries with both keys, so rotation breaks nothing."}</p>
       {error !== "" && <Fault>{error}</Fault>}
       {keys != null && (
         <>
@@ -93,7 +93,7 @@ function SigningKeys() {
           <div class="deeds">
             <button aria-pressed={shown} onClick={() => setShown(!shown)}>{shown ? "Hide" : "Show"}</button>
             <Ask change={change} deed={() => call("POST", "/v2/keys/rotate")} title="Rotate the signing keys" submit="Rotate"
-              means="The next key becomes the current one at once, and a new next key is made. Receivers that know only the present current key refuse deliveries from then on; give all of them both keys first.">Rotate…</Ask>
+              means="The next key becomes current at once, and a new next key is generated. Receivers that know only the present current key will then reject deliveries: give all of them both keys first.">Rotate…</Ask>
           </div>
           {fault !== "" && <Fault>{fault}</Fault>}
         </>
@@ -127,7 +127,7 @@ function Data({ server, usage }: { server: Server; usage: Usage }) {
           </tbody>
         </table>
       </div>
-      <p class="muted">{retention.bytes === 0 ? "There is no limit on the size of all together." : `All together take at most ${bytes(retention.bytes)}; above that the oldest days are dropped.`}</p>
+      <p class="muted">{retention.bytes === 0 ? "The total size is not limited." : `The total size is limited to ${bytes(retention.bytes)}; above that, the oldest days are removed.`}</p>
       <h3>Log entries by day (UTC)</h3>
       <Days usage={usage} />
     </section>

@@ -42,7 +42,7 @@ function Environment() {
   const lines = environment({ url: location.origin, token: token(), current: keys?.current, next: keys?.next });
   return (
     <>
-      <p class="muted">Every SDK of QStash reads these variables: an app that has them talks to this server, with no change of its code.</p>
+      <p class="muted">The QStash SDKs use these variables: an app that has them uses this server, without code changes.</p>
       <div class="code-block">
         <header>
           <span>.env</span>
@@ -55,7 +55,7 @@ function Environment() {
           ))}
         </ul>
       </div>
-      {identity().readOnly && <p class="muted">Your token is read-only: it cannot publish, and is not shown the signing keys.</p>}
+      {identity().readOnly && <p class="muted">Your token is read-only: it cannot publish or read the signing keys.</p>}
     </>
   );
 }
