@@ -41,8 +41,7 @@ const laneRow = `
 	SELECT ctid AS at FROM posthaste.lanes
 	WHERE user_id = w.user_id AND kind = w.kind AND lane = w.lane ORDER BY moved DESC LIMIT 1`
 
-// Changes by keys. changeLanes returns whether Claim should look at one of the lanes ($12). It keeps those
-// without a message: most get another one, and their rows are then found at once.
+// Changes by keys.
 var (
 	deleteMessages = `DELETE FROM posthaste.messages WHERE ` + at("messages", "user_id text", "id uuid")
 	deleteEndings  = `DELETE FROM posthaste.ended WHERE ` + at("ended", "user_id text", "id uuid")
@@ -52,23 +51,6 @@ var (
 	reopenLanes    = `
 		UPDATE posthaste.lanes SET ready = $4 WHERE ctid = ANY(ARRAY(
 			SELECT found.at FROM unnest($1::text[], $2::smallint[], $3::bytea[]) AS w (user_id, kind, lane), LATERAL (` + laneRow + `) AS found))`
-	changeLanes = `
-		WITH change AS MATERIALIZED (
-			SELECT w.*, found.at
-			FROM unnest($1::text[], $2::smallint[], $3::bytea[], $4::integer[], $5::integer[], $6::integer[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::boolean[])
-				AS w (user_id, kind, lane, live, in_flight, retrying, ready, served, front, lowest, moved, look)
-			LEFT JOIN LATERAL (` + laneRow + `) AS found ON true),
-		changed AS (
-			UPDATE posthaste.lanes l SET live = l.live + w.live, in_flight = l.in_flight + w.in_flight, retrying = l.retrying + w.retrying,
-				ready = CASE WHEN w.look AND l.live + w.live = 0 THEN NULL WHEN w.ready = -1 THEN l.ready ELSE w.ready END,
-				served = greatest(l.served, w.served), front = least(coalesce(w.front, l.front), w.lowest), moved = greatest(l.moved, w.moved)
-			FROM change w WHERE l.ctid = w.at
-			RETURNING w.look AND l.live > 0 AS look),
-		made AS (
-			INSERT INTO posthaste.lanes (user_id, kind, lane, live, in_flight, retrying, ready, served, front, moved)
-			SELECT user_id, kind, lane, live, in_flight, retrying, nullif(ready, -1), served, lowest, moved FROM change WHERE at IS NULL
-			RETURNING lane)
-		SELECT EXISTS (SELECT FROM changed WHERE look) OR EXISTS (SELECT FROM made)`
 	deleteEmptyLanes = `
 		DELETE FROM posthaste.lanes WHERE ctid = ANY(ARRAY(
 			SELECT ctid FROM posthaste.lanes l WHERE user_id = $1 AND live = 0 AND NOT EXISTS (

@@ -261,8 +261,7 @@ func (c *claiming) read() error {
 	c.readAll = len(setAside) == 0
 	var found []*liveMessage
 	err := c.ask(func(batch *pgx.Batch) {
-		c.writeLanes(batch) // so that the claim sees what happened before it in this transaction
-		c.laneChanges = map[laneID]laneChange{}
+		c.writeTotals(batch, nil) // so that the claim sees what happened before it in this transaction
 		collect(batch.Queue(messagesInLanes, c.now.UnixMilli(), c.users, c.limit, readAhead, flow.Ceiling(flow.UserQuota(c.limit, 0)), setAside, int64(present), c.session.Number, c.store.readyLanes.known()),
 			&found, func(r pgx.CollectableRow) (*liveMessage, error) { return c.scanWaiting(r, byID, &alive) })
 	})

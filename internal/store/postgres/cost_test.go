@@ -31,7 +31,7 @@ func TestCost(t *testing.T) {
 			for range messages {
 				live(t, s)
 			}
-		}, costs{statements: 36, wal: 4200, versions: 18}},
+		}, costs{statements: 28, wal: 4200, versions: 18}},
 		"under load": {func(t testing.TB, s *ruled) { liveTogether(t, s, messages) }, costs{statements: 4, wal: 2200, versions: 10}},
 	} {
 		t.Run(name, func(t *testing.T) {

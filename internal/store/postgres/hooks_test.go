@@ -88,9 +88,8 @@ var Planned = map[string]string{
 	"records that go":         deleteRecords,
 	"terms that go":           deleteTerms,
 	"users":                   lockUserRows,
-	"ends of logs":            writeEnds,
 	"lanes of a queue":        reopenLanes,
-	"lanes":                   changeLanes,
+	"totals":                  writeTotals,
 	"empty lanes":             deleteEmptyLanes,
 	"lanes that a key blocks": wakeBlockedLanes,
 }

@@ -122,13 +122,10 @@ func laneKeys(lanes []laneID) []any {
 	}
 }
 
-// writeLanes writes the changes of lanes.
-func (t *userTx) writeLanes(batch *pgx.Batch) {
-	if len(t.laneChanges) == 0 {
-		return
-	}
+// laneColumns are the changes of lanes.
+func (t *userTx) laneColumns() []any {
 	lanes, changes := slices.Collect(maps.Keys(t.laneChanges)), t.laneChanges
-	batch.Queue(changeLanes, append(laneKeys(lanes),
+	return append(laneKeys(lanes),
 		column(lanes, func(l laneID) int32 { return changes[l].live }),
 		column(lanes, func(l laneID) int32 { return changes[l].inFlight }),
 		column(lanes, func(l laneID) int32 { return changes[l].retrying }),
@@ -137,19 +134,12 @@ func (t *userTx) writeLanes(batch *pgx.Batch) {
 		column(lanes, func(l laneID) *int64 { return changes[l].front }),
 		column(lanes, func(l laneID) int64 { return changes[l].lowestColumn() }),
 		column(lanes, func(l laneID) int64 { return int64(t.last[l.user]) }),
-		column(lanes, func(l laneID) bool { return changes[l].look }))...,
-	).QueryRow(func(r pgx.Row) error {
-		var ready bool
-		err := r.Scan(&ready)
-		t.ready = t.ready || ready
-		return err
-	})
+		column(lanes, func(l laneID) bool { return changes[l].look }))
 }
 
 // writeReopened has Claim look at the lanes of queues that have changed.
 func (t *userTx) writeReopened(batch *pgx.Batch) {
-	lanes := slices.DeleteFunc(slices.Collect(maps.Keys(t.reopened)), func(l laneID) bool { return t.laneChanges[l].look })
-	if len(lanes) > 0 {
+	if lanes := slices.Collect(maps.Keys(t.reopened)); len(lanes) > 0 {
 		t.ready = true
 		batch.Queue(reopenLanes, append(laneKeys(lanes), readyAt(t.latest))...)
 	}

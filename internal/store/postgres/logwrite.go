@@ -40,32 +40,48 @@ func (w *logWriter) add(m *posthaste.Message, e *posthaste.Event) (size int) {
 	return size
 }
 
-// write writes the events, and what they add to the index: at once, or beside the blocks.
-func (w *logWriter) write(batch *pgx.Batch, usage map[usageKey]usageChange) {
-	if len(w.Blocks) == 0 {
-		return
-	}
-	var entries [][]byte
+// newBlock is a row of events.
+type newBlock struct {
+	index.Block
+	entries       []byte
+	number, bytes *int64
+}
+
+// take returns the blocks to be written, with their index entries and their share of the usage, which it
+// removes from there, unless the index is written at once.
+func (w *logWriter) take(usage map[usageKey]usageChange) []newBlock {
+	blocks := column(w.Blocks, func(b index.Block) newBlock { return newBlock{Block: b} })
 	if w.direct {
-		entries = make([][]byte, len(w.Blocks))
-		writePostings(batch, w.Postings)
-	} else {
-		entries = w.Entries()
+		return blocks
 	}
-	number, bytes := make([]*int64, len(entries)), make([]*int64, len(entries))
-	for i, b := range w.Blocks {
+	for i, entries := range w.Entries() {
+		b := &blocks[i]
+		b.entries = entries
 		of := usageKey{b.User, usageLog, dayOf(b.First)}
-		if k, changed := usage[of]; changed && entries[i] != nil {
-			number[i], bytes[i] = new(int64(k.entries)), new(int64(k.bytes))
+		if k, changed := usage[of]; changed && entries != nil {
+			b.number, b.bytes = new(int64(k.entries)), new(int64(k.bytes))
 			delete(usage, of)
 		}
 	}
-	batch.Queue(`
-		INSERT INTO posthaste.events (user_id, first, block, entries, number, bytes)
-		SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[])`,
-		column(w.Blocks, func(b index.Block) string { return b.User }),
-		column(w.Blocks, func(b index.Block) int64 { return int64(b.First) }),
-		column(w.Blocks, func(b index.Block) []byte { return b.Data }), entries, number, bytes)
+	return blocks
+}
+
+func blockColumns(blocks []newBlock) []any {
+	return []any{
+		column(blocks, func(b newBlock) string { return b.User }),
+		column(blocks, func(b newBlock) int64 { return int64(b.First) }),
+		column(blocks, func(b newBlock) []byte { return b.Data }),
+		column(blocks, func(b newBlock) []byte { return b.entries }),
+		column(blocks, func(b newBlock) *int64 { return b.number }),
+		column(blocks, func(b newBlock) *int64 { return b.bytes }),
+	}
+}
+
+// write writes the responses, and the index if that is written at once.
+func (w *logWriter) write(batch *pgx.Batch) {
+	if w.direct {
+		writePostings(batch, w.Postings)
+	}
 	if r := w.responses; len(r) > 0 {
 		batch.Queue(`
 			INSERT INTO posthaste.responses (user_id, first, record)

@@ -229,13 +229,19 @@ func (t *userTx) takeWrites() *pgx.Batch {
 // outlives the context of the transaction, so that the outcome is known.
 func (t *userTx) commit(users []string) error {
 	batch := t.takeWrites()
-	t.log.write(batch, t.usage)
+	blocks := t.log.take(t.usage)
+	t.log.write(batch)
 	if t.log.direct {
 		t.store.series.write(batch, t.log.Counts)
 	} else {
-		t.store.grown.add(slices.Collect(maps.Keys(t.grown))...)
+		t.store.grown.add(column(blocks, func(b newBlock) string { return b.User })...)
 	}
-	t.writeTotals(batch)
+	t.writeTotals(batch, blocks)
+	for of, k := range t.usage {
+		writeUsage(batch, of, k)
+	}
+	t.writeReopened(batch)
+	t.writeFreedKeys(batch)
 	batch.QueuedQueries = append(batch.QueuedQueries, t.queuedLast.QueuedQueries...)
 	batch.Queue(`COMMIT`)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), callTime)
@@ -258,24 +264,50 @@ func (t *userTx) rollback() error {
 	return err
 }
 
-// writeEnds writes where logs end.
-const writeEnds = `
-	UPDATE posthaste.users SET position = w.position FROM (
-		SELECT found.at, w.position FROM unnest($1::text[], $2::bigint[]) AS w (user_id, position), LATERAL (
-			SELECT ctid AS at FROM posthaste.users WHERE user_id = w.user_id ORDER BY position DESC LIMIT 1) AS found) AS w
-	WHERE ctid = w.at`
+// writeTotals writes blocks of the log, where logs end then, and the changes of lanes, and returns whether
+// Claim should look at one of those ($12). Almost each commit writes all three. A lane without a message
+// stays: most get another one, and their rows are then found at once.
+const writeTotals = `
+	WITH change AS MATERIALIZED (
+		SELECT w.*, found.at
+		FROM unnest($1::text[], $2::smallint[], $3::bytea[], $4::integer[], $5::integer[], $6::integer[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::boolean[])
+			AS w (user_id, kind, lane, live, in_flight, retrying, ready, served, front, lowest, moved, look)
+		LEFT JOIN LATERAL (` + laneRow + `) AS found ON true),
+	changed AS (
+		UPDATE posthaste.lanes l SET live = l.live + w.live, in_flight = l.in_flight + w.in_flight, retrying = l.retrying + w.retrying,
+			ready = CASE WHEN w.look AND l.live + w.live = 0 THEN NULL WHEN w.ready = -1 THEN l.ready ELSE w.ready END,
+			served = greatest(l.served, w.served), front = least(coalesce(w.front, l.front), w.lowest), moved = greatest(l.moved, w.moved)
+		FROM change w WHERE l.ctid = w.at
+		RETURNING w.look AND l.live > 0 AS look),
+	made AS (
+		INSERT INTO posthaste.lanes (user_id, kind, lane, live, in_flight, retrying, ready, served, front, moved)
+		SELECT user_id, kind, lane, live, in_flight, retrying, nullif(ready, -1), served, lowest, moved FROM change WHERE at IS NULL
+		RETURNING lane),
+	ends AS (
+		UPDATE posthaste.users SET position = w.position FROM (
+			SELECT found.at, w.position FROM unnest($13::text[], $14::bigint[]) AS w (user_id, position), LATERAL (
+				SELECT ctid AS at FROM posthaste.users WHERE user_id = w.user_id ORDER BY position DESC LIMIT 1) AS found) AS w
+		WHERE ctid = w.at),
+	logged AS (
+		INSERT INTO posthaste.events (user_id, first, block, entries, number, bytes)
+		SELECT * FROM unnest($15::text[], $16::bigint[], $17::bytea[], $18::bytea[], $19::bigint[], $20::bigint[]))
+	SELECT EXISTS (SELECT FROM changed WHERE look) OR EXISTS (SELECT FROM made)`
 
-func (t *userTx) writeTotals(batch *pgx.Batch) {
-	if len(t.grown) > 0 {
-		users := slices.Collect(maps.Keys(t.grown))
-		batch.Queue(writeEnds, users, column(users, func(user string) int64 { return int64(t.last[user]) }))
+// writeTotals writes the sums of the changes, with blocks of the log.
+func (t *userTx) writeTotals(batch *pgx.Batch, blocks []newBlock) {
+	users := slices.Collect(maps.Keys(t.grown))
+	if len(users)+len(t.laneChanges)+len(blocks) == 0 {
+		return
 	}
-	for of, k := range t.usage {
-		writeUsage(batch, of, k)
-	}
-	t.writeLanes(batch)
-	t.writeReopened(batch)
-	t.writeFreedKeys(batch)
+	ends := []any{users, column(users, func(user string) int64 { return int64(t.last[user]) })}
+	batch.Queue(writeTotals, slices.Concat(t.laneColumns(), ends, blockColumns(blocks))...).QueryRow(func(r pgx.Row) error {
+		var ready bool
+		err := r.Scan(&ready)
+		t.ready = t.ready || ready
+		return err
+	})
+	clear(t.grown)
+	clear(t.laneChanges)
 }
 
 // at returns a change within the transaction.
