@@ -121,11 +121,20 @@ func (b *browser) openIn(t *testing.T, ctx context.Context, size [2]int64, addre
 }
 
 // watching notes in each page when the first row of a table was painted, as the browser
-// tells it, how many rows there were at most, what was last copied, and whether the page
-// said so, which it does for a moment.
+// reports it, how many rows there were at most, what was last copied, whether the page
+// said so, which it does for a moment, and whether it had asked for the log before the first
+// frame with a view.
 const watching = `
-	window.seen = { firstRow: 0, mostRows: 0, copied: "", saidCopied: false };
+	window.seen = { firstRow: 0, mostRows: 0, copied: "", saidCopied: false, view: false, asked: false };
+	window.fetch = ((fetch) => (address, ...options) => {
+		seen.asked ||= String(address).startsWith("/v2/logs?"); // not its statistics
+		return fetch(address, ...options);
+	})(window.fetch);
 	new MutationObserver((changes) => {
+		if (!seen.view && document.querySelector("h1")) {
+			seen.view = true;
+			requestAnimationFrame(() => { seen.askedBeforeView = seen.asked; });
+		}
 		const rows = document.querySelectorAll(".table-body .row");
 		if (rows.length > 0 && seen.mostRows === 0) rows[0].querySelectorAll("*").forEach((part) => part.setAttribute("elementtiming", "row"));
 		seen.mostRows = Math.max(seen.mostRows, rows.length);

@@ -20,7 +20,7 @@ var (
 )
 
 // testFirstPaint opens the log while the server does not answer what is in it: the view is
-// there, and has its rows when the answer comes.
+// there, has asked before the frame that shows it, and has its rows when the answer comes.
 func testFirstPaint(t *testing.T, b *browser, c *client) {
 	target, err := url.Parse(c.base)
 	if err != nil {
@@ -38,6 +38,9 @@ func testFirstPaint(t *testing.T, b *browser, c *client) {
 	page := b.open(t, desktop, (&client{base: slow.URL, token: c.token}).console("/logs"))
 	page.until(`document.querySelector("h1")?.innerText === "Messages" && performance.getEntriesByName("first-contentful-paint").length === 1`,
 		"see the view before the log")
+	if !evaluate[bool](page, `seen.askedBeforeView === true`) {
+		t.Error("the page shows the view before it asks for the log")
+	}
 	close(answered)
 	page.until(`seen.firstRow > 0`, "see the first row")
 }
