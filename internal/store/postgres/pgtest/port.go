@@ -22,7 +22,7 @@ const blockSize, blocks = 64, (highest - lowest + 1) / 64
 var block struct {
 	sync.Mutex
 	next, end int
-	guards    []net.Listener // of all blocks
+	guards    []net.Listener // of all blocks; kept, or they would be closed as garbage
 }
 
 // FreePorts returns the first of n consecutive ports, fewer than blockSize, on which nothing listens at
