@@ -15,6 +15,15 @@ type Divisible interface {
 
 	// UpdateSeveral is Update for several users, in the order of their names: change gets a Tx of each.
 	UpdateSeveral(ctx context.Context, now time.Time, scopes []Scope, change func([]Tx) error) error
+
+	// WatchSeveral is Watch for several users: their logs are closed up to end, and the channel of each
+	// closes when its log may have grown.
+	WatchSeveral(ctx context.Context, users []string) (end posthaste.Position, grown []<-chan struct{}, err error)
+
+	// CloseLogs sees to it that what is committed later for some users has higher positions than end: the
+	// last position of any of them when it began, or upTo if that is less. It is lower if a transaction
+	// that goes on prevents that.
+	CloseLogs(ctx context.Context, users []string, upTo posthaste.Position) (end posthaste.Position, err error)
 }
 
 // Partitions is in how many parts each user is divided: a power of two, posthaste.Slots at most. 0 means
@@ -44,6 +53,14 @@ func (p Partitions) All(user string) []string {
 		all[i] = p.Of(user, posthaste.Slot(i*posthaste.Slots/p.count()))
 	}
 	return all
+}
+
+// KeyHome returns the partition that has a flow-control key, of the user of another partition.
+func (p Partitions) KeyHome(partition, key string) string {
+	if p <= 1 {
+		return partition
+	}
+	return p.Of(UserOf(partition), posthaste.Lane{Kind: posthaste.LaneFlow, Name: key}.Slot())
 }
 
 func (p Partitions) count() int { return max(1, int(p)) }

@@ -66,12 +66,7 @@ func (s *Store) ReadFlowKey(user, name string) (*posthaste.FlowKey, error) {
 }
 
 // KeyHome implements lanes.Disk.
-func (s *Store) KeyHome(partition, key string) string {
-	if s.partitions <= 1 {
-		return partition
-	}
-	return s.partitions.Of(store.UserOf(partition), posthaste.Lane{Kind: posthaste.LaneFlow, Name: key}.Slot())
-}
+func (s *Store) KeyHome(partition, key string) string { return s.partitions.KeyHome(partition, key) }
 
 // readSetting reads what limits messages. One that cannot be read is set aside.
 func readSetting[T any](s *Store, kind store.ItemKind, user, name string, decode func(string, []byte) (*T, error)) (*T, error) {

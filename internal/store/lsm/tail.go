@@ -109,3 +109,14 @@ func (s *Store) Watch(context.Context, string) (posthaste.Position, <-chan struc
 	grown := s.writer.grown.next() // before visible is read: a commit in between closes it
 	return s.visible(), grown, nil
 }
+
+// WatchSeveral implements store.Divisible. All users have the same end: see CloseLogs.
+func (s *Store) WatchSeveral(ctx context.Context, users []string) (end posthaste.Position, grown []<-chan struct{}, err error) {
+	end, any, err := s.Watch(ctx, "")
+	return end, []<-chan struct{}{any}, err
+}
+
+// CloseLogs implements store.Divisible. Positions ascend over all users, so nothing is to be done.
+func (s *Store) CloseLogs(context.Context, []string, posthaste.Position) (posthaste.Position, error) {
+	return s.visible(), nil
+}

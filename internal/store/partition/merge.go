@@ -66,7 +66,8 @@ func (m *merged[T]) visit(visit func(T) (full bool, err error)) (next posthaste.
 // Events implements store.Log.
 func (s *Store) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (posthaste.Position, bool, error) {
 	m := merged[store.Entry]{oldestFirst: query.OldestFirst, at: func(e store.Entry) posthaste.Position { return e.Position }}
-	end, _, err := s.Watch(ctx, user) // what one partition may still commit below what another one shows stays out
+	// What one partition may still commit below what another one shows stays out.
+	end, err := s.below.CloseLogs(ctx, s.partitions.All(user), query.High)
 	if err != nil {
 		return 0, false, err
 	}
@@ -142,24 +143,18 @@ type growing struct {
 	any map[string]chan struct{}
 }
 
-// Watch implements store.Backend. The end is that of the partition which is behind the others.
+// Watch implements store.Backend.
 func (s *Store) Watch(ctx context.Context, user string) (end posthaste.Position, grown <-chan struct{}, err error) {
-	end = posthaste.MaxPosition
-	var each []reflect.SelectCase
-	for _, partition := range s.partitions.All(user) {
-		own, grown, err := s.Backend.Watch(ctx, partition)
-		if err != nil {
-			return 0, nil, err
-		}
-		end = min(end, own)
-		each = append(each, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(grown)})
+	end, all, err := s.below.WatchSeveral(ctx, s.partitions.All(user))
+	if err != nil {
+		return 0, nil, err
 	}
-	return end, s.growing.of(user, each), nil
+	return end, s.growing.of(user, all), nil
 }
 
 // of returns what closes when one of some channels does, or one of those of an earlier call that has not
 // been closed yet: a single goroutine waits for each user.
-func (g *growing) of(user string, each []reflect.SelectCase) <-chan struct{} {
+func (g *growing) of(user string, all []<-chan struct{}) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if waiting := g.any[user]; waiting != nil {
@@ -170,6 +165,10 @@ func (g *growing) of(user string, each []reflect.SelectCase) <-chan struct{} {
 	}
 	grown := make(chan struct{})
 	g.any[user] = grown
+	each := make([]reflect.SelectCase, len(all))
+	for i, grown := range all {
+		each[i] = reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(grown)}
+	}
 	go func() {
 		reflect.Select(each)
 		g.mu.Lock()

@@ -97,7 +97,7 @@ func (t *changeQueue) withdraw(user string, c *change) bool {
 // notified. Changes of one user that wait at the same time share a transaction and one
 // prefetch. now is zero for a change that logs nothing.
 func (s *Store) change(ctx context.Context, now time.Time, users []string, w prefetch, do func(*tx) error) error {
-	if err := s.partitions.ensure(ctx, s.pool, now); err != nil {
+	if err := s.days.ensure(ctx, s.pool, now); err != nil {
 		return fmt.Errorf("log of %s: %w", now.UTC().Format(time.DateOnly), err)
 	}
 	users = slices.Compact(slices.Sorted(slices.Values(users)))

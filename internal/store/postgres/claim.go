@@ -32,7 +32,7 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 	if claims, err := s.lateResults.take(limit); len(claims) > 0 || err != nil {
 		return s.withoutExpired(claims), now, err
 	}
-	busy := append(s.lateResults.users(), s.held.usersOverQuota(limit)...)
+	busy := append(s.lateResults.users(), s.overQuota(limit)...)
 	seen, err := s.findDue(ctx, now, limit, busy)
 	if err == nil && len(seen.Dead) > 0 && s.reaping.run(ctx, s, func(ctx context.Context) error { return s.reapDeadNodes(ctx, now) }) {
 		seen, err = s.findDue(ctx, now, limit, busy)
@@ -78,7 +78,9 @@ func (s *Store) claimForUsers(ctx context.Context, now time.Time, users []string
 	var unreadable unreadableError
 	errors.As(err, &unreadable)
 	free := limit - len(c.claims)
-	others := slices.DeleteFunc(slices.Clone(users), func(user string) bool { return slices.Contains(c.users, user) })
+	others := slices.DeleteFunc(slices.Clone(users), func(user string) bool {
+		return slices.Contains(c.users, user) && len(c.elsewhere(user)) == 0
+	})
 	if len(others) == 0 || free == 0 {
 		return c.claims, fromMilli(c.next), nil
 	}
@@ -109,7 +111,23 @@ func (s *Store) claimUnlocked(ctx context.Context, now time.Time, c *claiming) e
 func (s *Store) claimForUser(ctx context.Context, now time.Time, user string, limit int) ([]store.Claim, time.Time, error) {
 	c := s.newClaiming([]string{user}, limit)
 	err := s.finishClaim(c, s.change(ctx, now, c.users, prefetch{}, c.run))
-	return c.claims, fromMilli(c.next), err
+	claims, next := c.claims, c.next
+	if others := c.elsewhere(user); err == nil && len(others) > 0 && len(claims) < limit {
+		c = s.newClaiming(c.users, limit-len(claims))
+		err = s.finishClaim(c, s.change(ctx, now, append(others, user), prefetch{}, c.run))
+		claims, next = append(claims, c.claims...), c.next
+	}
+	return claims, fromMilli(next), err
+}
+
+// elsewhere returns which other partitions must be locked for messages of one to start.
+func (c *claiming) elsewhere(user string) (partitions []string) {
+	for _, lane := range c.lanes {
+		if lane.id.user == user {
+			partitions = append(partitions, lane.elsewhere...)
+		}
+	}
+	return partitions
 }
 
 // finishClaim handles a failed claim: its messages are not held, or in doubt, and unreadable
@@ -125,7 +143,7 @@ func (s *Store) finishClaim(c *claiming, err error) error {
 	if unreadable, ok := errors.AsType[unreadableError](err); ok {
 		s.setAside.add(unreadable, s.logger)
 	}
-	c.users, c.claims, c.next = nil, nil, nil
+	c.users, c.lanes, c.claims, c.next = nil, nil, nil, nil
 	return err
 }
 
@@ -178,7 +196,7 @@ type claiming struct {
 }
 
 func (s *Store) newClaiming(users []string, limit int) *claiming {
-	return &claiming{users: users, limit: limit, overQuota: s.held.usersOverQuota(limit)}
+	return &claiming{users: users, limit: limit, overQuota: s.overQuota(limit)}
 }
 
 // run serves lanes, one message of each in turn.
@@ -206,7 +224,9 @@ func (c *claiming) run(tx *tx) error {
 func (c *claiming) stampKeys() {
 	for _, lane := range c.lanes {
 		for _, key := range lane.keys {
-			key.loggedAt = c.nextTime(lane.id.user)
+			if at := c.nextTime(lane.id.user); at.After(key.loggedAt) {
+				key.loggedAt = at
+			}
 		}
 	}
 }
@@ -433,8 +453,12 @@ func (c *claiming) readLimits() error {
 	}
 	for _, lane := range c.lanes {
 		for _, l := range lane.waiting {
-			if l.flowKey != nil {
-				lane.keys[string(l.flowKey)] = c.keys[name{l.user, string(l.flowKey)}]
+			if l.flowKey == nil {
+				continue
+			}
+			of := c.store.keyOf(l)
+			if lane.keys[of.name] = c.keys[of]; !c.locked(of.user) {
+				lane.keys[of.name] = &flowKey{elsewhere: of.user}
 			}
 		}
 	}
@@ -476,26 +500,36 @@ func (c *claiming) queueLimits(of name) *posthaste.Queue {
 	return queue
 }
 
-// usedKeys returns the flow-control keys of the messages.
+// usedKeys returns the flow-control keys of the messages, but for those whose partitions are not locked.
 func (c *claiming) usedKeys() []name {
 	used := map[name]bool{}
 	for _, lane := range c.lanes {
 		for _, l := range lane.waiting {
-			if l.flowKey != nil {
-				used[name{l.user, string(l.flowKey)}] = true
+			if l.flowKey == nil {
+				continue
+			}
+			if of := c.store.keyOf(l); c.locked(of.user) {
+				used[of] = true
 			}
 		}
 	}
 	return slices.Collect(maps.Keys(used))
 }
 
-// countInFlight counts the attempts under keys that were not counted in this transaction.
+// countInFlight counts the attempts under keys that were not counted in this transaction, in all
+// partitions.
 func (c *claiming) countInFlight(batch *pgx.Batch, used []name) {
 	uncounted := slices.DeleteFunc(slices.Clone(used), func(of name) bool { return c.keys[of] != nil && c.keys[of].counted })
 	if len(uncounted) == 0 {
 		return
 	}
-	users, keys := nameColumns(uncounted)
+	var spread []name
+	for _, of := range uncounted {
+		for _, partition := range c.store.partitions.All(store.UserOf(of.user)) {
+			spread = append(spread, name{partition, of.name})
+		}
+	}
+	users, keys := nameColumns(spread)
 	batch.Queue(`
 		SELECT user_id, key, (
 			SELECT count(*) FROM posthaste.live l WHERE l.user_id = k.user_id AND l.flow_key = k.key AND l.lease <> 0)
@@ -503,9 +537,14 @@ func (c *claiming) countInFlight(batch *pgx.Batch, used []name) {
 		var user string
 		var text []byte
 		var inFlight int
+		for _, of := range uncounted {
+			key := c.knownKey(of)
+			key.inFlight, key.counted, key.apart = 0, true, false
+		}
 		_, err := pgx.ForEachRow(found, []any{&user, &text, &inFlight}, func() error {
-			key := c.knownKey(name{user, string(text)})
-			key.inFlight, key.counted = inFlight, true
+			key := c.keys[name{c.store.partitions.KeyHome(user, string(text)), string(text)}]
+			key.inFlight += inFlight
+			key.apart = key.apart || inFlight > 0 && !c.locked(user)
 			return nil
 		})
 		return err

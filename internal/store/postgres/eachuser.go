@@ -48,7 +48,7 @@ func (s *Store) forEachUser(ctx context.Context, now time.Time, users []string, 
 // changeLocked makes a change in one transaction and returns the users that it locked: all within
 // a lock timeout, or with a timeout of 0 those whose rows are not locked. do gets those.
 func (s *Store) changeLocked(ctx context.Context, now time.Time, timeout time.Duration, users []string, do func(tx *tx, locked []string) error) (locked []string, err error) {
-	if err := s.partitions.ensure(ctx, s.pool, now); err != nil {
+	if err := s.days.ensure(ctx, s.pool, now); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)

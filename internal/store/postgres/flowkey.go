@@ -17,6 +17,11 @@ type flowKey struct {
 	inFlight int   // attempts
 	damage   error // why it cannot be read: nothing starts under it
 
+	// A message in a queue may be in another partition than its key. Nothing starts under a key whose
+	// partition is not locked.
+	elsewhere string // that partition
+	apart     bool   // attempts are in partitions that are not locked, and may end meanwhile
+
 	// loggedAt is the time of the next attempt's event. Rate windows go by it: it never goes
 	// back, whatever the nodes' clocks say.
 	loggedAt time.Time
@@ -60,6 +65,12 @@ func (t *userTx) saveFlowKeys() {
 			key.dirty = false
 		}
 	}
+}
+
+// keyOf names the flow-control key of a message.
+func (s *Store) keyOf(l *liveMessage) name {
+	key := string(l.flowKey)
+	return name{s.partitions.KeyHome(l.user, key), key}
 }
 
 // admit counts an attempt if flow.Admit lets it start now.

@@ -22,7 +22,7 @@ import (
 type heldClaims struct {
 	mu      sync.Mutex
 	held    map[leaseOf]bool
-	counts  map[string]int // by user
+	counts  map[string]int // by user, who may have several partitions
 	memory  flow.Memory[laneID]
 	inDoubt map[leaseOf]store.Claim
 }
@@ -50,8 +50,9 @@ func (h *heldClaims) add(claims []store.Claim) {
 	defer h.mu.Unlock()
 	for _, claim := range claims {
 		h.held[leaseIn(claim)] = true
-		h.counts[claim.Message.User]++
-		h.memory.Take(claim.Message.User, laneOf(claim.Message), store.DeliverySize(claim.Message))
+		user := store.UserOf(claim.Message.User)
+		h.counts[user]++
+		h.memory.Take(user, laneOf(claim.Message), store.DeliverySize(claim.Message))
 	}
 }
 
@@ -59,7 +60,7 @@ func (h *heldClaims) remove(claims ...store.Claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, claim := range claims {
-		of, user := leaseIn(claim), claim.Message.User
+		of, user := leaseIn(claim), store.UserOf(claim.Message.User)
 		if !h.held[of] {
 			continue
 		}
@@ -94,13 +95,22 @@ func (h *heldClaims) knows(claim store.Claim) bool {
 func (h *heldClaims) usersOverQuota(free int) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	users := []string{} // never NULL
+	var users []string
 	for user, count := range h.counts {
 		if flow.UserQuota(free, count) == 0 {
 			users = append(users, user)
 		}
 	}
 	return users
+}
+
+// overQuota returns the partitions of those users.
+func (s *Store) overQuota(free int) []string {
+	partitions := []string{} // never NULL
+	for _, user := range s.held.usersOverQuota(free) {
+		partitions = append(partitions, s.partitions.All(user)...)
+	}
+	return partitions
 }
 
 func (h *heldClaims) inFlight() inFlight {

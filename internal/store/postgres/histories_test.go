@@ -1,29 +1,65 @@
 package postgres_test
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
+	"posthaste/internal/store/partition"
+	"posthaste/internal/store/postgres"
 	"posthaste/internal/store/storetest"
 	"posthaste/internal/store/storetest/model"
 )
 
-// Who uses the API cannot tell which backend is behind it.
+// Who uses the API cannot tell which backend is behind it, and how many partitions there are.
 func TestHistories(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sequential: nothing for the race detector")
 	}
-	storetest.RunHistories(t, 3, func(t *testing.T) ([]string, []store.Store) {
+	storetest.RunHistories(t, 2, func(t *testing.T) ([]string, []store.Store) {
 		embedded, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = embedded.Close() })
-		return []string{"model", "embedded", "postgres"}, []store.Store{model.New(), ledger.New(embedded), open(t, emptyDatabase(t))}
+		names, stores := []string{"model", "embedded", "postgres"}, []store.Store{model.New(), ledger.New(embedded), open(t, emptyDatabase(t))}
+		for _, partitions := range []store.Partitions{4, 16} {
+			names, stores = append(names, fmt.Sprintf("%d partitions", partitions)), append(stores, divided(t, partitions))
+		}
+		return names, stores
 	})
+}
+
+// divided joins the nodes of an empty database whose users are divided.
+func divided(t *testing.T, partitions store.Partitions) store.Store {
+	t.Helper()
+	s := openWith(t, emptyDatabase(t), postgres.Options{Partitions: partitions}.WithPatience(claimPatience))
+	return patient{ledger.New(partition.New(s.Store, partitions)), s.Store}
+}
+
+// patient claims until everything due is claimed. What takes more than one partition comes later.
+type patient struct {
+	store.Store
+	below *postgres.Store
+}
+
+func (p patient) Claim(ctx context.Context, now time.Time, limit int) (claims []store.Claim, next time.Time, err error) {
+	for err == nil {
+		late := p.below.AnyClaiming()
+		var more []store.Claim
+		more, next, err = p.Store.Claim(ctx, now, limit-len(claims))
+		claims = append(claims, more...)
+		if !late && (next.IsZero() || next.After(now)) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return claims, next, err
 }

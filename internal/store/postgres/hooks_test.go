@@ -46,6 +46,9 @@ func (s *Store) Waiting(user string) int {
 	return len(s.changes.waiting[user])
 }
 
+// AnyClaiming reports whether claims go on whose results a later Claim returns.
+func (s *Store) AnyClaiming() bool { return len(s.lateResults.users()) > 0 }
+
 // EventsBetween is Events with something that happens before each of its statements.
 func (s *Store) EventsBetween(ctx context.Context, user string, query store.EventQuery, happens func()) (store.EventPage, error) {
 	r := &logReader{ctx: ctx, q: disturbed{s.pool, happens}, store: s, user: user, query: query, budget: store.NewPageBudget(query.Bytes)}

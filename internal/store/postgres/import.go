@@ -28,7 +28,7 @@ func (s *Store) Import(ctx context.Context, items []store.Item) (err error) {
 			users = append(users, item.User)
 		}
 		if item.Kind == store.ItemEvent && len(item.Key) == 8 {
-			if err := s.partitions.ensure(ctx, s.pool, positionAt(item.Key).Time()); err != nil {
+			if err := s.days.ensure(ctx, s.pool, positionAt(item.Key).Time()); err != nil {
 				return err
 			}
 			if id, err := record.EventItemMessage(item.Value); err == nil {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"maps"
 	"math"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"posthaste"
+	"posthaste/internal/store"
 )
 
 type laneID struct {
@@ -155,18 +157,75 @@ func (t *userTx) wakeBlocked(l *liveMessage) {
 func (t *userTx) wakeBlockedOn(user, key string) {
 	t.writes++
 	t.freedKeys[name{user, key}] = true
-	if known := t.keys[name{user, key}]; known != nil {
+	if known := t.keys[name{t.store.partitions.KeyHome(user, key), key}]; known != nil {
 		known.counted = false
 	}
 }
 
 // writeFreedKeys has Claim look at the lanes that are blocked by flow-control keys.
 func (t *userTx) writeFreedKeys(batch *pgx.Batch) {
-	if len(t.freedKeys) > 0 {
-		users, keys := nameColumns(slices.Collect(maps.Keys(t.freedKeys)))
-		batch.Queue(wakeBlockedLanes, users, keys, readyAt(t.latest)).Exec(func(woken pgconn.CommandTag) error {
-			t.ready = t.ready || woken.RowsAffected() > 0
-			return nil
-		})
+	if len(t.freedKeys) == 0 {
+		return
 	}
+	here, elsewhere := t.spreadKeys()
+	users, keys := nameColumns(here)
+	batch.Queue(wakeBlockedLanes, users, keys, readyAt(t.latest)).Exec(func(woken pgconn.CommandTag) error {
+		t.ready = t.ready || woken.RowsAffected() > 0
+		return nil
+	})
+	if len(elsewhere) > 0 {
+		users, keys := nameColumns(elsewhere)
+		collect(batch.Queue(whoWaitsForKeys, users, keys), &t.waitingFor, scanName)
+	}
+}
+
+// spreadKeys names the keys that have capacity again in all partitions of their users: those that are
+// locked, and others.
+func (t *userTx) spreadKeys() (here, elsewhere []name) {
+	spread := map[name]bool{}
+	for of := range t.freedKeys {
+		for _, partition := range t.store.partitions.All(store.UserOf(of.user)) {
+			spread[name{partition, of.name}] = true
+		}
+	}
+	for of := range spread {
+		if t.locked(of.user) {
+			here = append(here, of)
+		} else {
+			elsewhere = append(elsewhere, of)
+		}
+	}
+	return here, elsewhere
+}
+
+const whoWaitsForKeys = `
+	SELECT w.user_id, w.flow_key FROM unnest($1::text[], $2::bytea[]) AS w (user_id, flow_key)
+	WHERE EXISTS (SELECT FROM posthaste.blocked b WHERE b.user_id = w.user_id AND b.flow_key = w.flow_key OFFSET 0)`
+
+func scanName(r pgx.CollectableRow) (of name, err error) {
+	var text []byte
+	err = r.Scan(&of.user, &text)
+	of.name = string(text)
+	return of, err
+}
+
+// wakeElsewhere has Claim look at lanes of partitions that were not locked, in a transaction of its own.
+// If that fails, Claim looks at them after a while: see flowKey.apart.
+func (t *userTx) wakeElsewhere() {
+	if len(t.waitingFor) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), callTime)
+	defer cancel()
+	other := newUserTx(ctx, t.store, t.conn)
+	other.lockTimeout = userLockTimeout
+	users := slices.Compact(slices.Sorted(slices.Values(column(t.waitingFor, func(of name) string { return of.user }))))
+	if err := other.begin(users, nil); err != nil {
+		_ = other.rollback()
+		return
+	}
+	for _, of := range t.waitingFor {
+		other.wakeBlockedOn(of.user, of.name)
+	}
+	_ = other.commit(users)
 }

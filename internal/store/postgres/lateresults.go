@@ -43,10 +43,11 @@ func (l *lateResults) end(user string) {
 	delete(l.claiming, user)
 }
 
-// add keeps a late result. That a row stayed locked is no error to report.
+// add keeps a late result, and ends its claim. That a row stayed locked is no error to report.
 func (l *lateResults) add(c claimResult) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	delete(l.claiming, c.user)
 	l.claims = append(l.claims, c.claims...)
 	if c.err != nil && !node.IsUnavailable(c.err) {
 		l.err = c.err
@@ -71,6 +72,7 @@ func (l *lateResults) users() []string {
 }
 
 type claimResult struct {
+	user   string
 	claims []store.Claim
 	next   time.Time
 	err    error
@@ -94,6 +96,7 @@ func (s *Store) claimPerUser(ctx context.Context, now time.Time, users []string,
 	for range standing {
 		select {
 		case c := <-came:
+			s.lateResults.end(c.user)
 			claims, next, err = append(claims, c.claims...), c.next, errors.Join(err, c.err)
 		case <-enough.C:
 			return claims, now, err
@@ -106,12 +109,11 @@ func (s *Store) claimPerUser(ctx context.Context, now time.Time, users []string,
 
 // claimForOne claims from a user and sends the result, or keeps it if nobody waits any more.
 func (s *Store) claimForOne(now time.Time, user string, limit int, came chan<- claimResult, gone <-chan struct{}) {
-	var c claimResult
+	c := claimResult{user: user}
 	c.claims, c.next, c.err = s.claimForUser(s.closing, now, user, limit)
 	if c.err != nil {
 		c.err = fmt.Errorf("user %q: %w", user, c.err)
 	}
-	s.lateResults.end(user)
 	select {
 	case came <- c:
 	case <-gone:

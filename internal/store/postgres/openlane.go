@@ -7,6 +7,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/flow"
+	"posthaste/internal/store"
 )
 
 // openLane is a lane that Claim looks at. It decides, without queries, what may start.
@@ -25,6 +26,7 @@ type openLane struct {
 
 	ready     time.Time // when to look again; zero: when something happens
 	blockedBy [][]byte  // keys it waits for
+	elsewhere []string  // partitions to be locked for the keys of its messages
 	servedAs  int       // number of its last message in this claim; 0: none
 }
 
@@ -86,7 +88,8 @@ func serveInTurn(lanes []*openLane, taken inFlight, now time.Time, limit int) (p
 				lane.lookBy(now) // there may be more
 				return true
 			}
-			allowed := flow.UserQuota(limit-len(picked), taken.users[lane.id.user])
+			user := store.UserOf(lane.id.user)
+			allowed := flow.UserQuota(limit-len(picked), taken.users[user])
 			if allowed == 0 {
 				lane.lookBy(now) // another node may have some
 				return true
@@ -95,8 +98,8 @@ func serveInTurn(lanes []*openLane, taken inFlight, now time.Time, limit int) (p
 			if l == nil {
 				return true
 			}
-			taken.users[l.user]++
-			taken.memory.Take(lane.id.user, lane.id, l.size)
+			taken.users[user]++
+			taken.memory.Take(user, lane.id, l.size)
 			picked = append(picked, l)
 			size += l.size
 			lane.servedAs = len(picked)
@@ -119,7 +122,7 @@ const ceilingPause = time.Second
 // next takes the next message that may start. If it returns nil, lane.ready is when to look
 // again. allowed is how many attempts the user may still start.
 func (lane *openLane) next(now time.Time, allowed int) *liveMessage {
-	lane.ready, lane.blockedBy = time.Time{}, nil
+	lane.ready, lane.blockedBy, lane.elsewhere = time.Time{}, nil, nil
 	slots := lane.slots()
 	for i, l := range lane.waiting {
 		if slots.Done() {
@@ -132,7 +135,7 @@ func (lane *openLane) next(now time.Time, allowed int) *liveMessage {
 			lane.lookBy(due)
 			continue
 		}
-		if lane.inFlight >= flow.Ceiling(allowed) || !lane.memory.Admits(now, lane.id.user, lane.id, l.size) {
+		if lane.inFlight >= flow.Ceiling(allowed) || !lane.memory.Admits(now, store.UserOf(lane.id.user), lane.id, l.size) {
 			lane.lookBy(now.Add(ceilingPause)) // what is free grows on other nodes, too
 			return nil
 		}
@@ -183,9 +186,17 @@ func (lane *openLane) admits(l *liveMessage, now time.Time) bool {
 	if key == nil {
 		return true
 	}
+	if key.elsewhere != "" {
+		lane.elsewhere = append(lane.elsewhere, key.elsewhere)
+		lane.lookBy(now)
+		return false
+	}
 	ok, opens := key.admit(now)
 	if !ok {
 		lane.blockedBy = append(lane.blockedBy, l.flowKey)
+		if opens.IsZero() && key.apart {
+			opens = now.Add(ceilingPause) // an attempt may have ended before it was known who waits for it
+		}
 		if !opens.IsZero() {
 			lane.lookBy(opens)
 		}

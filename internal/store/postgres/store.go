@@ -47,6 +47,8 @@ type Options struct {
 	Logger   *slog.Logger // nil: slog.Default()
 	// Memory is how many bytes of large messages this node may have claimed; 0: no limit.
 	Memory int
+	// Partitions says what is a partition of a user. Only package partition divides users.
+	Partitions store.Partitions
 	// Existing requires a schema of this version. By default it is created or migrated.
 	Existing bool
 
@@ -65,7 +67,8 @@ type Store struct {
 	migrations  schema.Migrator
 	existing    bool // the schema must be there
 	node        *node.Node
-	partitions  partitions
+	days        logDays
+	partitions  store.Partitions
 	series      knownSeries
 	grown       grownLogs
 	changes     changeQueue
@@ -98,7 +101,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		migrations: slices.Concat(schema.Migrations, options.newer), existing: options.Existing,
 		patience: cmp.Or(options.patience, claimPatience),
 		held:     newHeldClaims(options.Memory), changes: changeQueue{waiting: map[string][]*change{}}, lateResults: lateResults{claiming: map[string]bool{}},
-		partitions: partitions{made: map[time.Time]bool{}}, series: knownSeries{hours: map[string]*hourOfUser{}}, grown: grownLogs{all: true, of: map[string]bool{}}, setAside: setAside{messages: map[messageOf]bool{}, records: map[string]bool{}},
+		days: logDays{made: map[time.Time]bool{}}, partitions: options.Partitions, series: knownSeries{hours: map[string]*hourOfUser{}}, grown: grownLogs{all: true, of: map[string]bool{}}, setAside: setAside{messages: map[messageOf]bool{}, records: map[string]bool{}},
 		followers: logWaiters{of: map[string]*logWaiter{}},
 	}
 	if s.logger == nil {

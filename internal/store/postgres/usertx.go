@@ -61,6 +61,7 @@ type totals struct {
 	laneChanges map[laneID]laneChange    // lanes in which something has happened
 	reopened    map[laneID]bool          // lanes of queues that have changed
 	freedKeys   map[name]bool            // flow-control keys that have capacity again
+	waitingFor  []name                   // those that lanes of partitions wait for that are not locked
 	usage       map[usageKey]usageChange // by how much it has changed
 }
 
@@ -70,7 +71,7 @@ func newUserTx(ctx context.Context, s *Store, conn *pgx.Conn) *userTx {
 		readCache:  newReadCache(),
 		writeBatch: newWriteBatch(),
 		last:       map[string]posthaste.Position{},
-		totals:     totals{map[string]bool{}, map[laneID]laneChange{}, map[laneID]bool{}, map[name]bool{}, map[usageKey]usageChange{}},
+		totals:     totals{map[string]bool{}, map[laneID]laneChange{}, map[laneID]bool{}, map[name]bool{}, nil, map[usageKey]usageChange{}},
 	}
 }
 
@@ -140,14 +141,15 @@ func (t *userTx) begin(users []string, changes []*change) error {
 	if err := t.rollback(); err != nil {
 		return err
 	}
-	_, err = t.conn.Exec(t.ctx, `
-		WITH made AS (INSERT INTO posthaste.indexed (user_id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING RETURNING user_id)
-		INSERT INTO posthaste.users (user_id) SELECT user_id FROM made`, users)
-	if err != nil {
+	if _, err := t.conn.Exec(t.ctx, createUsers, users); err != nil {
 		return err
 	}
 	return t.begin(users, changes)
 }
+
+const createUsers = `
+	WITH made AS (INSERT INTO posthaste.indexed (user_id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING RETURNING user_id)
+	INSERT INTO posthaste.users (user_id) SELECT user_id FROM made`
 
 // exec queues a statement.
 func (t *userTx) exec(sql string, args ...any) {
@@ -250,9 +252,10 @@ func (t *userTx) commit(users []string) error {
 	switch {
 	case err == nil:
 		t.store.changed(t, users)
+		t.wakeElsewhere()
 		return nil
 	case rejected(err):
-		t.store.partitions.forgetAll(err)
+		t.store.days.forgetAll(err)
 		return errors.Join(err, t.rollback())
 	default:
 		return fmt.Errorf("%w: %w", node.ErrInDoubt, err)
@@ -316,6 +319,12 @@ func (t *userTx) at(now time.Time) *tx {
 		t.latest = now
 	}
 	return &tx{userTx: t, now: now}
+}
+
+// locked reports whether a user is.
+func (t *userTx) locked(user string) bool {
+	_, locked := t.last[user]
+	return locked
 }
 
 // nextPosition takes the next position in a slot for a user's log. The user is locked, so positions

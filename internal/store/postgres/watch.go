@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"io"
 	"maps"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"posthaste"
 )
@@ -21,6 +23,101 @@ func (s *Store) Watch(ctx context.Context, user string) (posthaste.Position, <-c
 		s.followers.setRead(user, who, end)
 	}
 	return end, who.grown, err
+}
+
+// WatchSeveral implements store.Divisible.
+func (s *Store) WatchSeveral(ctx context.Context, users []string) (end posthaste.Position, grown []<-chan struct{}, err error) {
+	all := make([]*logWaiter, len(users))
+	for i, user := range users {
+		all[i] = s.followers.wait(user)
+		grown = append(grown, all[i].grown)
+	}
+	end, err = s.CloseLogs(ctx, users, posthaste.MaxPosition)
+	if err != nil {
+		return 0, nil, err
+	}
+	for i, user := range users {
+		s.followers.setRead(user, all[i], end)
+	}
+	return end, grown, nil
+}
+
+// logEnd is the position of a user's row.
+type logEnd struct {
+	user string
+	at   posthaste.Position
+}
+
+// CloseLogs implements store.Divisible. The next positions of a user are above that of its row, so a quiet
+// log is closed by raising that, which only readers do. A row that is locked will soon have a higher
+// position: that is waited for, but not for long.
+func (s *Store) CloseLogs(ctx context.Context, users []string, upTo posthaste.Position) (posthaste.Position, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) (posthaste.Position, error) {
+		ends, err := readEnds(ctx, q, users)
+		if err != nil {
+			return 0, err
+		}
+		end, last := posthaste.MaxPosition, posthaste.Position(0)
+		for _, e := range ends {
+			end, last = min(end, e.at), max(last, e.at)
+		}
+		if last = min(last, upTo); last <= end {
+			return last, nil
+		}
+		return s.raise(ctx, ends, last)
+	})
+}
+
+// readEnds returns where the logs of users end, those without a row at 0.
+func readEnds(ctx context.Context, q querier, users []string) ([]logEnd, error) {
+	return rows(ctx, q, scanEnd, `
+		SELECT w.user_id, coalesce((SELECT position FROM posthaste.users u WHERE u.user_id = w.user_id), 0)
+		FROM unnest($1::text[]) AS w (user_id)`, users)
+}
+
+func scanEnd(r pgx.CollectableRow) (e logEnd, err error) {
+	var at int64
+	err = r.Scan(&e.user, &at)
+	e.at = posthaste.Position(at)
+	return e, err
+}
+
+// closeWait is how long a reader waits for a transaction that may still add to what it is to show.
+const closeWait = "1s"
+
+// raise raises the ends of logs, first of those that nobody writes to.
+func (s *Store) raise(ctx context.Context, ends []logEnd, to posthaste.Position) (end posthaste.Position, err error) {
+	behind := slices.DeleteFunc(ends, func(e logEnd) bool { return e.at >= to })
+	users := column(behind, func(e logEnd) string { return e.user })
+	if slices.ContainsFunc(behind, func(e logEnd) bool { return e.at == 0 }) {
+		if _, err := s.pool.Exec(ctx, createUsers, users); err != nil {
+			return 0, err
+		}
+	}
+	raised, err := rows(ctx, s.pool, pgx.RowTo[string], `
+		WITH free AS MATERIALIZED (
+			SELECT user_id FROM posthaste.users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE SKIP LOCKED)
+		UPDATE posthaste.users u SET position = greatest(position, $2) FROM free WHERE u.user_id = free.user_id RETURNING u.user_id`,
+		users, int64(to))
+	if err != nil {
+		return 0, err
+	}
+	end = to
+	for _, e := range behind {
+		if slices.Contains(raised, e.user) {
+			continue
+		}
+		batch := &pgx.Batch{} // one transaction
+		batch.Queue(`SELECT set_config('lock_timeout', '` + closeWait + `', true)`)
+		batch.Queue(`UPDATE posthaste.users SET position = $2 WHERE user_id = $1 AND position < $2`, e.user, int64(to))
+		err := s.pool.SendBatch(ctx, batch).Close()
+		if said, ok := errors.AsType[*pgconn.PgError](err); ok && said.Code == lockNotAvailable {
+			end = min(end, e.at)
+		} else if err != nil {
+			return 0, err
+		}
+	}
+	return end, nil
 }
 
 // readEnd returns the position of a user's last event, 0 for none.

@@ -19,14 +19,14 @@ import (
 
 const day = 24 * time.Hour
 
-// partitions creates the partitions of the log, one for each UTC day.
-type partitions struct {
+// logDays creates the tables of the log, one for each UTC day.
+type logDays struct {
 	mu   sync.Mutex
 	made map[time.Time]bool
 }
 
-// ensure creates the partitions of a time's day and the next; none for the zero time.
-func (d *partitions) ensure(ctx context.Context, pool *pgxpool.Pool, now time.Time) error {
+// ensure creates the tables of a time's day and the next; none for the zero time.
+func (d *logDays) ensure(ctx context.Context, pool *pgxpool.Pool, now time.Time) error {
 	if now.IsZero() {
 		return nil
 	}
@@ -39,7 +39,7 @@ func (d *partitions) ensure(ctx context.Context, pool *pgxpool.Pool, now time.Ti
 		if d.made[begins] {
 			continue
 		}
-		if err := createPartitions(ctx, pool, begins); err != nil {
+		if err := createDay(ctx, pool, begins); err != nil {
 			return err
 		}
 		d.made[begins] = true
@@ -47,15 +47,15 @@ func (d *partitions) ensure(ctx context.Context, pool *pgxpool.Pool, now time.Ti
 	return nil
 }
 
-func (d *partitions) forget(begins time.Time) {
+func (d *logDays) forget(begins time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.made, begins)
 }
 
-// forgetAll has all partitions checked again after an error for want of one: a failover may
+// forgetAll has all days checked again after an error for want of one: a failover may
 // have lost the commit that created it.
-func (d *partitions) forgetAll(failed error) {
+func (d *logDays) forgetAll(failed error) {
 	if said, ok := errors.AsType[*pgconn.PgError](failed); !ok || said.Code != node.NoPartition {
 		return
 	}
@@ -64,9 +64,9 @@ func (d *partitions) forgetAll(failed error) {
 	clear(d.made)
 }
 
-// createPartitions creates a day's partitions unless they exist. They are attached when
+// createDay creates a day's partitions unless they exist. They are attached when
 // complete, which blocks neither readers nor writers.
-func createPartitions(ctx context.Context, pool *pgxpool.Pool, begins time.Time) error {
+func createDay(ctx context.Context, pool *pgxpool.Pool, begins time.Time) error {
 	table := dayTable(logParts[0], begins)
 	return pgx.BeginTxFunc(ctx, pool, schema.Committed, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(schema.Lock)); err != nil {
@@ -128,7 +128,7 @@ func (s *Store) dropDays(ctx context.Context, before time.Time) error {
 // dropDay drops a day's partitions if there is no event. Readers and writers wait meanwhile,
 // so it gives up after dropWait, until the next time.
 func (s *Store) dropDay(ctx context.Context, begins time.Time) error {
-	const dropWait, lockNotAvailable = "100ms", "55P03"
+	const dropWait = "100ms"
 	err := pgx.BeginTxFunc(ctx, s.pool, schema.Committed, func(tx pgx.Tx) error {
 		var empty bool
 		err := tx.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM `+dayTable(logParts[0], begins)+`)`).Scan(&empty)
@@ -143,7 +143,7 @@ func (s *Store) dropDay(ctx context.Context, begins time.Time) error {
 				return err
 			}
 		}
-		s.partitions.forget(begins)
+		s.days.forget(begins)
 		return nil
 	})
 	if said, ok := errors.AsType[*pgconn.PgError](err); ok && (said.Code == lockNotAvailable || said.Code == undefinedTable) {
@@ -151,6 +151,9 @@ func (s *Store) dropDay(ctx context.Context, begins time.Time) error {
 	}
 	return err
 }
+
+// lockNotAvailable is the database's code when a lock was waited for too long.
+const lockNotAvailable = "55P03"
 
 // undefinedTable is the database's code when another node dropped the table.
 const undefinedTable = "42P01"
