@@ -176,11 +176,12 @@ func (r *reader) Scan(kind store.ItemKind, prefix, after []byte, limit int, visi
 
 // prefixEnd returns the first key after all that have a prefix, nil if there is none.
 func prefixEnd(prefix []byte) []byte {
-	end := bytes.TrimRight(prefix, "\xff")
-	if len(end) == 0 {
-		return nil
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] != 0xff {
+			end := bytes.Clone(prefix[:i+1])
+			end[i]++
+			return end
+		}
 	}
-	end = bytes.Clone(end)
-	end[len(end)-1]++
-	return end
+	return nil
 }

@@ -46,6 +46,25 @@ var seamRecordPromises = []seamPromise{
 			s.wantScan(r, "c", "", plenty)
 		})
 	}},
+	{"a prefix ends where the next one begins, whatever its bytes", func(s *seam) {
+		prefix := func(b int) string { return "run \xff" + string([]byte{byte(b)}) }
+		s.update(ann, func(tx store.Tx) error {
+			for b := range 256 {
+				for _, entry := range []string{"\x00", "\xff"} {
+					tx.Put(store.ItemURLGroup, []byte(prefix(b)+entry), nil, store.Found{}, store.Found{})
+				}
+			}
+			return nil
+		})
+		s.view(ann, func(r store.Reader) {
+			for b := range 256 {
+				s.wantScan(r, prefix(b), "", plenty, prefix(b)+"\x00", prefix(b)+"\xff")
+			}
+			if got := len(s.scanAll(r, store.ItemURLGroup, []byte("run \xff"), nil, plenty)); got != 2*256 {
+				s.Errorf("%d keys begin as all do, want %d", got, 2*256)
+			}
+		})
+	}},
 	{"users and kinds do not see each other", func(s *seam) {
 		for i, user := range []string{ann, anna} {
 			s.put(user, store.ItemURLGroup, "g", user)
