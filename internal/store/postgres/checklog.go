@@ -35,6 +35,11 @@ func (c *checker) log() error {
 	if err != nil {
 		return err
 	}
+	err = c.reportRows(`user %q: nothing says where the log ends`, `
+		SELECT user_id FROM posthaste.indexed i WHERE NOT EXISTS (SELECT FROM posthaste.users u WHERE u.user_id = i.user_id)`)
+	if err != nil {
+		return err
+	}
 	days, err := c.days()
 	if err != nil {
 		return err

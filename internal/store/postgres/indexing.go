@@ -34,6 +34,8 @@ type grownLogs struct {
 	mu  sync.Mutex
 	all bool // anybody's may have grown, of nodes that died
 	of  map[string]bool
+
+	indexing sync.Mutex // held while their index is written
 }
 
 func (g *grownLogs) add(users ...string) {
@@ -69,8 +71,11 @@ func (s *Store) keepIndex() {
 	_ = s.indexGrown(ctx)
 }
 
-// indexGrown brings the index up to date of logs to which this node has added.
+// indexGrown brings the index up to date of logs to which this node has added, after whoever does
+// that already.
 func (s *Store) indexGrown(ctx context.Context) error {
+	s.grown.indexing.Lock()
+	defer s.grown.indexing.Unlock()
 	users, all := s.grown.take()
 	if all {
 		var err error

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,5 +77,38 @@ func TestRetentionSeesWhatTheIndexLacks(t *testing.T) {
 	page, err := store.ReadEvents(t.Context(), s, ann, store.EventQuery{High: posthaste.MaxPosition, Limit: 10})
 	if err != nil || len(page.Entries) != 1 || page.Entries[0].Message == nil {
 		t.Fatalf("%d events, %v, want the last of the message", len(page.Entries), err)
+	}
+}
+
+// Usage of all users is complete, also while this node writes the index.
+func TestUsageWhileTheIndexIsWritten(t *testing.T) {
+	s := open(t, emptyDatabase(t))
+	done := make(chan struct{})
+	var indexing sync.WaitGroup
+	indexing.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				if err := s.CompleteIndex(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	defer func() {
+		close(done)
+		indexing.Wait()
+	}()
+	for n := range 100 {
+		accept(t, s, start)
+		usage, err := s.Usage(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if usage.Log.Entries != int64(n+1) {
+			t.Fatalf("after %d messages usage counts %d entries", n+1, usage.Log.Entries)
+		}
 	}
 }

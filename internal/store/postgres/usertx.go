@@ -235,8 +235,6 @@ func (t *userTx) commit(users []string) error {
 	t.log.write(batch)
 	if t.log.direct {
 		t.store.series.write(batch, t.log.Counts)
-	} else {
-		t.store.grown.add(column(blocks, func(b newBlock) string { return b.User })...)
 	}
 	t.writeTotals(batch, blocks)
 	for of, k := range t.usage {
@@ -251,6 +249,7 @@ func (t *userTx) commit(users []string) error {
 	err := t.conn.SendBatch(ctx, batch).Close()
 	switch {
 	case err == nil:
+		t.grew(blocks)
 		t.store.changed(t, users)
 		t.wakeElsewhere()
 		return nil
@@ -258,7 +257,16 @@ func (t *userTx) commit(users []string) error {
 		t.store.days.forgetAll(err)
 		return errors.Join(err, t.rollback())
 	default:
+		t.grew(blocks)
 		return fmt.Errorf("%w: %w", node.ErrInDoubt, err)
+	}
+}
+
+// grew notes that blocks are to be added to the index, once they are committed: it is not looked for
+// them before.
+func (t *userTx) grew(blocks []newBlock) {
+	if !t.log.direct {
+		t.store.grown.add(column(blocks, func(b newBlock) string { return b.User })...)
 	}
 }
 
