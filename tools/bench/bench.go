@@ -27,7 +27,7 @@ import (
 type Options struct {
 	Scenarios []string      // which; none: all of them
 	Clients   int           // that publish at the same time, each waiting for its answer
-	Hosts     int           // that the publish scenario publishes to, in turn
+	Hosts     int           // that the publish and cluster scenarios publish to, in turn
 	Duration  time.Duration // how long a round publishes
 	Messages  int           // how many messages a round publishes; 0: as many as fit in Duration
 	Size      int           // of a body, in bytes
@@ -45,8 +45,10 @@ type Options struct {
 	// scenario, in a schema made for it, and which the nodes of the cluster scenario
 	// share, in databases made for it; "": none, and no cluster.
 	DatabaseURL string
-	River       string // program that the cluster scenario compares with, see tools/river; "": none
-	Dir         string // in which the server's data is kept for the time of the run; "": the system's temporary directory
+	Away        time.Duration // a round trip between the nodes of the cluster scenario and their database, beside what it takes
+	Partitions  []int         // of each user in the cluster scenario, whose sides have each number
+	River       string        // program that the cluster scenario compares with, see tools/river; "": none
+	Dir         string        // in which the server's data is kept for the time of the run; "": the system's temporary directory
 
 	Executable string    // the posthaste program
 	Before     string    // an earlier one that publish, latency, runs and delay compare with; "": the relay
@@ -140,6 +142,9 @@ func (o Options) Check() error {
 }
 
 func (o Options) checkNumbers() error {
+	if o.Away < 0 {
+		return posthaste.Invalidf("away %s is too short: 0 is the least", o.Away)
+	}
 	for _, option := range []struct {
 		name         string
 		value, least int

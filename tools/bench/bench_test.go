@@ -28,6 +28,7 @@ func small(t *testing.T) Options {
 		Steps:      3,
 		Failed:     fewFailed,
 		Entries:    []int{leastLog},
+		Partitions: []int{1},
 		Dir:        t.TempDir(),
 		Executable: os.Args[0],
 		Self:       os.Args[0],

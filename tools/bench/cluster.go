@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 )
 
 // clusterScenario compares Posthaste with itself on one PostgreSQL, with one, two and
-// three nodes, and one node with a plain job queue on the same server, if there is one to
-// compare with. Each side has a database of its own, which goes with it, and all take the
+// three nodes and with each number of partitions, and one node with a plain job queue on the same
+// server, if there is one to compare with. Each side has a database of its own, which goes with it, and all take the
 // same load in turn, divided among the nodes.
 type clusterScenario struct{}
 
@@ -33,6 +34,12 @@ func (s clusterScenario) run(ctx context.Context, l *lab) (results []Result, err
 			return nil, err
 		}
 		defer l.dropDatabase(side.url)
+		if l.options.Away == 0 {
+			continue
+		}
+		if side.url, err = goAway(ctx, side.url, l.options.Away); err != nil {
+			return nil, err
+		}
 	}
 	for number := range l.options.Rounds {
 		l.note("%s, round %d of %d", s.name(), number+1, l.options.Rounds)
@@ -59,14 +66,25 @@ func (clusterScenario) sides(l *lab) (sides []*clusterSide) {
 	if l.options.River != "" {
 		sides = append(sides, &clusterSide{name: jobQueueName, nodes: 1, executable: l.options.River, args: riverArgs})
 	}
-	for nodes := 1; nodes <= mostNodes; nodes++ {
-		name := fmt.Sprintf("%d nodes", nodes)
-		if nodes == 1 {
-			name = "1 node"
+	for _, partitions := range l.options.Partitions {
+		for nodes := 1; nodes <= mostNodes; nodes++ {
+			args := func(listen, database string) []string { return l.nodeArgs(listen, database, partitions) }
+			sides = append(sides, &clusterSide{name: sideName(nodes, partitions), nodes: nodes, executable: l.options.Executable, args: args})
 		}
-		sides = append(sides, &clusterSide{name: name, nodes: nodes, executable: l.options.Executable, args: l.nodeArgs})
 	}
 	return sides
+}
+
+// sideName says how many nodes there are, and of partitions if there are several.
+func sideName(nodes, partitions int) string {
+	name := fmt.Sprintf("%d nodes", nodes)
+	if nodes == 1 {
+		name = "1 node"
+	}
+	if partitions > 1 {
+		name += fmt.Sprintf(", %d partitions", partitions)
+	}
+	return name
 }
 
 // clusterSide is a program that keeps everything in a database, in one process or
@@ -81,17 +99,25 @@ type clusterSide struct {
 	rounds [][]reading
 }
 
-// baseline returns what a side is compared with: one node with what comes first, more
-// nodes with one.
+// baseline returns what a side is compared with: the first single node, and that with what comes
+// first.
 func (s *clusterSide) baseline(sides []*clusterSide) *clusterSide {
-	if s.nodes == 1 {
-		return sides[0]
+	for _, first := range sides {
+		if first == s {
+			break
+		}
+		if first.name != jobQueueName {
+			return first
+		}
 	}
-	return sides[len(sides)-mostNodes]
+	return sides[0]
 }
 
-func (l *lab) nodeArgs(listen, database string) []string {
-	return []string{"serve", "--listen", listen, "--database-url", database, "--token", l.token, "--destinations", "any"}
+func (l *lab) nodeArgs(listen, database string, partitions int) []string {
+	return []string{
+		"serve", "--listen", listen, "--database-url", database, "--partitions", strconv.Itoa(partitions),
+		"--token", l.token, "--destinations", "any",
+	}
 }
 
 func riverArgs(listen, database string) []string {
@@ -158,6 +184,7 @@ func deliverTo(ctx context.Context, l *lab, nodes []*child, work closedLoop) (*a
 	err := together(ctx, func(ctx context.Context, spawn func(func() error)) {
 		for i := range work.clients {
 			to := l.address(nodes[i%len(nodes)], 0)
+			to.destinations = l.sink.urls()
 			spawn(func() error { return publishWhile(ctx, more, to, book) })
 		}
 	})

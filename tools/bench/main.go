@@ -24,7 +24,7 @@ type command struct {
 	Posthaste string        `placeholder:"PROGRAM" default:"../../bin/posthaste" help:"The program to measure, as make build makes it."`
 	Before    string        `placeholder:"PROGRAM" help:"An earlier build that publish and latency compare with, in place of the relay, runs, in place of a fixed rate, and delay, in place of itself with ten followers."`
 	Clients   int           `default:"32" help:"Clients that publish at the same time, each waiting for its answer."`
-	Hosts     int           `default:"1" help:"Hosts that the publish scenario publishes to, in turn."`
+	Hosts     int           `default:"1" help:"Hosts that the publish and cluster scenarios publish to, in turn."`
 	Duration  time.Duration `default:"6s" help:"How long a round publishes."`
 	Messages  int           `help:"Messages to publish in a round, however long it takes."`
 	Size      int           `default:"512" help:"Bytes of a body; they are random."`
@@ -39,11 +39,13 @@ type command struct {
 	Entries   []int         `default:"1000000" placeholder:"N,…" help:"Log entries in the logs scenario: of its longer log, or of several logs that are compared with the first, the shortest first."`
 	Days      int           `placeholder:"N" help:"Days that the longest log of the logs scenario spans; shorter ones span proportionally fewer. By default each spans three."`
 
-	DatabaseURL        string  `name:"database-url" placeholder:"URL" help:"PostgreSQL to ask for the same pages in the logs scenario, postgres://USER:PASSWORD@HOST:PORT/DATABASE. It is filled with as many entries, in a schema that is made for it and dropped. The cluster scenario makes databases beside it and drops them."`
-	River              string  `placeholder:"PROGRAM" help:"Job queue that the cluster scenario compares with, as make river builds it."`
-	Dir                string  `placeholder:"DIR" help:"Where to keep data during the run. It is the disk that is measured; the default is the system's temporary directory."`
-	LeastUnderOverload float64 `default:"0.8" help:"Share of the peak that has to be delivered in the overload scenario, 0 to 1. Below it the exit code is 1."`
-	Output             string  `default:"table" enum:"table,json" help:"How the report is written: table, for people, or json."`
+	DatabaseURL        string        `name:"database-url" placeholder:"URL" help:"PostgreSQL to ask for the same pages in the logs scenario, postgres://USER:PASSWORD@HOST:PORT/DATABASE. It is filled with as many entries, in a schema that is made for it and dropped. The cluster scenario makes databases beside it and drops them."`
+	Away               time.Duration `help:"Round trip that is added between the nodes of the cluster scenario and their database, as 1.2ms."`
+	Partitions         []int         `default:"1" placeholder:"N,…" help:"In how many partitions users are divided in the cluster scenario: each number is measured with one, two and three nodes."`
+	River              string        `placeholder:"PROGRAM" help:"Job queue that the cluster scenario compares with, as make river builds it."`
+	Dir                string        `placeholder:"DIR" help:"Where to keep data during the run. It is the disk that is measured; the default is the system's temporary directory."`
+	LeastUnderOverload float64       `default:"0.8" help:"Share of the peak that has to be delivered in the overload scenario, 0 to 1. Below it the exit code is 1."`
+	Output             string        `default:"table" enum:"table,json" help:"How the report is written: table, for people, or json."`
 
 	Relay        string `hidden:"" placeholder:"ADDRESS" help:"Run the relay on HOST:PORT, until a signal."`
 	Readers      string `hidden:"" placeholder:"ADDRESS" help:"Ask the server on HOST:PORT for heavy pages of the log, until a signal."`
@@ -128,6 +130,8 @@ func (c *command) options() Options {
 		Entries:     c.Entries,
 		Days:        c.Days,
 		DatabaseURL: c.DatabaseURL,
+		Away:        c.Away,
+		Partitions:  c.Partitions,
 		River:       c.River,
 		Dir:         c.Dir,
 		Executable:  c.Posthaste,

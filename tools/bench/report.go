@@ -18,7 +18,7 @@ type Report struct {
 // Load is what the programs had to do.
 type Load struct {
 	Clients       int     `json:"clients"`            // that publish at the same time
-	Hosts         int     `json:"hosts"`              // of the publish scenario
+	Hosts         int     `json:"hosts"`              // of the publish and cluster scenarios
 	RoundMessages int     `json:"messages,omitempty"` // published in a round, if that was fixed
 	RoundSeconds  float64 `json:"seconds,omitempty"`  // of publishing in a round, if that was fixed
 	Rounds        int     `json:"rounds"`             // for each side
