@@ -103,7 +103,7 @@ var layers = map[string]layer{
 
 	"internal/app": {[]string{
 		"internal/admission", "internal/alert", "internal/api", "internal/backoff", "internal/console", "internal/dispatch", "internal/engine", "internal/eventlog",
-		"internal/ledger", "internal/runlog", "internal/sign", "internal/site", "internal/store", "internal/store/lsm", "internal/store/postgres", "internal/store/postgres/schema", "internal/telemetry", "internal/workflow",
+		"internal/ledger", "internal/runlog", "internal/sign", "internal/site", "internal/store", "internal/store/lsm", "internal/store/partition", "internal/store/postgres", "internal/store/postgres/schema", "internal/telemetry", "internal/workflow",
 	}, "the one place that knows every part"},
 	"internal/cli": {[]string{"internal/app", "internal/client", "internal/cron", "internal/dispatch", "internal/sign", "internal/telemetry"},
 		"the command line turns texts into options; of the parts it knows those whose values are settings"},

@@ -28,15 +28,21 @@ func (p Position) Slot() Slot { return Slot(p % Slots) }
 // Slot returns the slot of a run and of what belongs to it.
 func (r *RunRef) Slot() Slot { return SlotOf(r.ID) }
 
+// OwnSlot chooses a slot for what may be in any: one that this node serves, the given one if possible.
+type OwnSlot func(user string, slot Slot) Slot
+
 // SetSlot changes the id of a new message, so that the message is in the slot of its queue, or else of
-// its flow-control key, or else of its run, or else of its host.
-func (m *Message) SetSlot() {
-	lane := m.Lane()
-	if lane.Kind == LaneHost && m.Run != nil {
-		m.ID = m.ID.in(m.Run.Slot())
-	} else {
-		m.ID = m.ID.in(lane.Slot())
+// its flow-control key, or else of its run, or else in the one that own has for its host. own may be nil.
+func (m *Message) SetSlot(own OwnSlot) {
+	slot := m.Lane().Slot()
+	switch {
+	case m.Lane().Kind != LaneHost:
+	case m.Run != nil:
+		slot = m.Run.Slot()
+	case own != nil:
+		slot = own(m.User, slot)
 	}
+	m.ID = m.ID.in(slot)
 }
 
 // in returns the id with another slot.

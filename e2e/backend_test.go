@@ -3,6 +3,7 @@ package e2e
 import (
 	"flag"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -16,6 +17,8 @@ const (
 )
 
 var backend = flag.String("backend", backendEmbedded, "what the servers keep everything in: embedded, or postgres, which is started for the tests")
+
+var partitions = flag.Int("partitions", 4, "in how many partitions users of a database are divided")
 
 func checkBackend() error {
 	if *backend != backendEmbedded && *backend != backendPostgres {
@@ -45,7 +48,7 @@ func storeFlags(t *testing.T, directory string) []string {
 
 // databaseFlags returns the flags of a server on a database. Many share one PostgreSQL.
 func databaseFlags(url string) []string {
-	return []string{"--database-url", url, "--database-connections", "6"}
+	return []string{"--database-url", url, "--database-connections", "6", "--partitions", strconv.Itoa(*partitions)}
 }
 
 // shared is the PostgreSQL of the tests.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 )
 
@@ -23,15 +24,16 @@ func TestCopy(t *testing.T) {
 	})
 	for _, move := range []struct {
 		from, to string
-		flags    []string
+		copy     []string // flags
+		serve    []string
 	}{
-		{first, database, databaseFlags(database)},
-		{database, last, []string{"--data", last}},
+		{first, database, []string{"--partitions", strconv.Itoa(*partitions)}, databaseFlags(database)},
+		{database, last, nil, []string{"--data", last}},
 	} {
-		if output, err := exec.Command(binary, "copy", "--from", move.from, "--to", move.to).CombinedOutput(); err != nil {
+		if output, err := exec.Command(binary, append([]string{"copy", "--from", move.from, "--to", move.to}, move.copy...)...).CombinedOutput(); err != nil {
 			t.Fatalf("copy: %v\n%s", err, output)
 		}
-		served(t, move.flags, func(c *client) {
+		served(t, move.serve, func(c *client) {
 			for i, got := range answers(t, c) {
 				if got != want[i] {
 					t.Errorf("after a copy to %s the server answers %s, before %s", move.to, got, want[i])

@@ -23,6 +23,7 @@ import (
 	"posthaste"
 	"posthaste/internal/ledger"
 	"posthaste/internal/store"
+	"posthaste/internal/store/partition"
 	"posthaste/internal/store/postgres"
 	"posthaste/internal/store/postgres/pgtest"
 	"posthaste/internal/store/storetest/model"
@@ -95,7 +96,7 @@ func onDatabase(url string, joined func(node int64)) backend {
 	return func(t *testing.T) store.Store {
 		t.Helper()
 		options := postgres.Options{Joined: joined, AnyClock: true, Logger: slog.New(slog.DiscardHandler)}
-		s, err := ledger.Over(postgres.Open(t.Context(), url+"&synchronous_commit=off", options))
+		s, err := ledger.Over(partition.Over(postgres.Open(t.Context(), url+"&synchronous_commit=off", options)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -124,6 +124,7 @@ func (a *App) open(ctx context.Context, options Options) error {
 		Logger:   options.Log,
 		Now:      now,
 		Limits:   limits,
+		OwnSlot:  ownSlotOf(s),
 	})
 	a.engine = engine.New(engine.Options{
 		Store:         s,
@@ -136,6 +137,7 @@ func (a *App) open(ctx context.Context, options Options) error {
 		Concurrency:   options.Concurrency,
 		Limits:        limits,
 		Now:           now,
+		OwnSlot:       ownSlotOf(s),
 		Retention:     options.Keep.retention(),
 		UserRetention: options.retentionFor(),
 		ActionWorkers: a.workflows.ActionWorkers(),
@@ -202,6 +204,9 @@ func (a *App) Stop(ctx context.Context) error { return a.stop(ctx) }
 func (a *App) drain(ctx context.Context) error {
 	a.log.Info("server.stopping", "lead", a.lead)
 	a.stopping.Store(true)
+	if err := handOver(ctx, a.store); err != nil { // they notice when this node has left
+		a.log.Warn("server.stopping", "error", err)
+	}
 	select {
 	case <-time.After(a.lead):
 	case <-ctx.Done():

@@ -16,6 +16,7 @@ import (
 	"posthaste"
 	"posthaste/internal/ledger"
 	"posthaste/internal/store"
+	"posthaste/internal/store/partition"
 	"posthaste/internal/store/postgres"
 )
 
@@ -47,7 +48,7 @@ func (p Place) check() error {
 }
 
 // open opens a place. A database that must be there already is not changed for that.
-func (p Place) open(ctx context.Context, existing bool, logger *slog.Logger) (*ledger.Ledger, error) {
+func (p Place) open(ctx context.Context, existing bool, partitions int, logger *slog.Logger) (*ledger.Ledger, error) {
 	if !p.IsDatabase() {
 		s, err := openDirectory(Options{Data: string(p), Log: logger}, nil)
 		if err != nil {
@@ -55,7 +56,9 @@ func (p Place) open(ctx context.Context, existing bool, logger *slog.Logger) (*l
 		}
 		return ledger.New(s), nil
 	}
-	s, err := postgres.Open(ctx, string(p), postgres.Options{Existing: existing, Logger: logger})
+	s, err := partition.Over(postgres.Open(ctx, string(p), postgres.Options{
+		Existing: existing, Partitions: store.Partitions(partitions), Logger: logger,
+	}))
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
@@ -115,8 +118,9 @@ func (p Place) free() error {
 
 // Copy copies everything that is kept at one place to another, at which nothing is kept
 // yet and which is not served before all is there, and compares both afterwards. No
-// server may use either. It calls progress with what has been copied so far.
-func Copy(ctx context.Context, from, to Place, logger *slog.Logger, progress func(Copied)) (copied Copied, err error) {
+// server may use either. Users of a new database have so many partitions, 0 for the default. It calls progress
+// with what has been copied so far.
+func Copy(ctx context.Context, from, to Place, partitions int, logger *slog.Logger, progress func(Copied)) (copied Copied, err error) {
 	if err := to.check(); err != nil {
 		return nil, fmt.Errorf("to: %w", err)
 	}
@@ -129,7 +133,7 @@ func Copy(ctx context.Context, from, to Place, logger *slog.Logger, progress fun
 	if err := to.free(); err != nil {
 		return nil, fmt.Errorf("to: %w", err)
 	}
-	target, err := to.open(ctx, false, logger)
+	target, err := to.open(ctx, false, partitions, logger)
 	if err != nil {
 		return nil, fmt.Errorf("to: %w", err)
 	}
@@ -156,7 +160,7 @@ func openSource(ctx context.Context, now time.Time, from Place, logger *slog.Log
 	if err := cmp.Or(from.check(), from.exists()); err != nil {
 		return nil, err
 	}
-	source, err := from.open(ctx, true, logger)
+	source, err := from.open(ctx, true, 0, logger)
 	if err != nil {
 		return nil, err
 	}

@@ -9,9 +9,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"posthaste"
 	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
+	"posthaste/internal/store/partition"
 	"posthaste/internal/store/postgres"
 	"posthaste/internal/telemetry"
 )
@@ -66,13 +68,14 @@ const firstPause, longestPause = time.Second, 5 * time.Second
 // is an error.
 func openDatabase(ctx context.Context, options Options, node *telemetry.Node, front *front) (store.Store, error) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		s, err := postgres.Open(ctx, options.DatabaseURL, postgres.Options{
+		s, err := partition.Over(postgres.Open(ctx, options.DatabaseURL, postgres.Options{
 			Connections: int32(options.Connections),
 			Joined:      node.Joined,
 			Clock:       node.Clock,
 			Memory:      messageMemory(options),
+			Partitions:  store.Partitions(options.Partitions),
 			Logger:      options.Log,
-		})
+		}))
 		switch {
 		case err == nil:
 			return ledger.New(s), nil
@@ -88,6 +91,24 @@ func openDatabase(ctx context.Context, options Options, node *telemetry.Node, fr
 		case <-ctx.Done():
 		}
 	}
+}
+
+// ownSlotOf returns how to choose a slot that this node serves, nil if it serves all.
+func ownSlotOf(s store.Store) posthaste.OwnSlot {
+	if own, ok := backendOf(s).(interface {
+		OwnSlot(user string, slot posthaste.Slot) posthaste.Slot
+	}); ok {
+		return own.OwnSlot
+	}
+	return nil
+}
+
+// handOver has the other nodes of a database serve what this one has served.
+func handOver(ctx context.Context, s store.Store) error {
+	if node, ok := backendOf(s).(interface{ Drain(context.Context) error }); ok {
+		return node.Drain(ctx)
+	}
+	return nil
 }
 
 // clockOf returns what time it is for everybody who uses a store: for a database, that of the
@@ -108,10 +129,15 @@ func roomOf(s store.Store) func() error {
 	return nil
 }
 
-// backendOf returns what is below the rules, or the store itself if that has no backend.
+// backendOf returns what is below the rules and the division of users, or the store itself if that has
+// no backend.
 func backendOf(s store.Store) any {
-	if l, ok := s.(*ledger.Ledger); ok {
-		return l.Backend
+	l, ok := s.(*ledger.Ledger)
+	if !ok {
+		return s
 	}
-	return s
+	if divided, ok := l.Backend.(*partition.Store); ok {
+		return divided.Below()
+	}
+	return l.Backend
 }

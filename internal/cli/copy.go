@@ -16,6 +16,7 @@ type copyCommand struct {
 	From string `placeholder:"DIR|URL" help:"Source: data directory of a server, or postgres://USER:PASSWORD@HOST:PORT/DATABASE. No server may be using it. It is not changed."`
 	To   string `placeholder:"DIR|URL" help:"Destination: a new directory, or an empty database."`
 
+	partitionsSetting
 	oneOutput
 	LogLevel level `default:"warn" help:"Minimum log level: debug, info, warn or error."`
 }
@@ -30,7 +31,10 @@ func (c *copyCommand) Validate() error {
 	if c.From == c.To {
 		return posthaste.Invalidf("from and to are the same place: there is nothing to copy")
 	}
-	return nil
+	if !app.Place(c.To).IsDatabase() {
+		return c.needsDatabase()
+	}
+	return c.partitionsSetting.check()
 }
 
 // Run copies, compares both places, and prints how much was copied.
@@ -39,7 +43,7 @@ func (c *copyCommand) Run(t terminal) error {
 	defer forget()
 	logger := telemetry.NewLogger(t.Err, slog.Level(c.LogLevel), telemetry.FormatText)
 	bar := newBar(t.Err, unknownTotal, "items")
-	copied, err := app.Copy(ctx, app.Place(c.From), app.Place(c.To), logger, func(so app.Copied) {
+	copied, err := app.Copy(ctx, app.Place(c.From), app.Place(c.To), c.Partitions, logger, func(so app.Copied) {
 		_ = bar.Set(so.Total()) // of no interest
 	})
 	_ = bar.Finish()

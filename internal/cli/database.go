@@ -11,16 +11,38 @@ import (
 type databaseSettings struct {
 	DatabaseURL         string `name:"database-url" group:"database" placeholder:"URL" help:"PostgreSQL database, which several servers may share: postgres://USER:PASSWORD@HOST:PORT/DATABASE."`
 	DatabaseConnections int    `group:"database" default:"10" help:"Maximum number of connections from this server to the database: 4 to 1000."`
+	partitionsSetting
+}
+
+// partitionsSetting says in how many partitions each user of a database is divided.
+type partitionsSetting struct {
+	Partitions int `group:"database" default:"0" help:"Number of parts each user of a new database is divided into, so that several servers add up: 1, 2, 4, 8, 16, 32 or 64. 0: as the database has it, or 4 in a new one."`
+}
+
+// needsDatabase returns an error if users of a directory are to be divided.
+func (s *partitionsSetting) needsDatabase() error {
+	if s.Partitions == 0 {
+		return nil
+	}
+	return posthaste.Invalidf("partitions %d is for a database, and none is given: only servers that share one divide their users", s.Partitions)
+}
+
+func (s *partitionsSetting) check() error {
+	if n := s.Partitions; n < 0 || n > posthaste.Slots || n&(n-1) != 0 {
+		return posthaste.Invalidf("partitions %d is not accepted: 0, 1, 2, 4, 8, 16, 32 or 64 is", n)
+	}
+	return nil
 }
 
 func (s *databaseSettings) check() error {
 	if s.DatabaseURL == "" {
-		return nil
+		return s.needsDatabase()
 	}
 	return firstError(
 		checkDatabaseURL(s.DatabaseURL),
 		// One listens to other nodes, one renews this node's lease, and two are left for everything else.
 		within("database-connections", count(s.DatabaseConnections), 4, 1000),
+		s.partitionsSetting.check(),
 	)
 }
 

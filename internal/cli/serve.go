@@ -87,7 +87,7 @@ func (c *serveCommand) Run(t terminal) error {
 	}
 	options.Data = c.Data
 	options.DatabaseURL = c.DatabaseURL
-	options.Connections = c.DatabaseConnections
+	options.Connections, options.Partitions = c.DatabaseConnections, c.Partitions
 	options.TrustedProxies = prefixes(c.TrustedProxies)
 	options.Destinations = c.policy()
 	options.Alerts = c.alerts()

@@ -142,6 +142,6 @@ func (e *Engine) newCallback(claim store.Claim, to *posthaste.Callback, report [
 		SourceID:  source.ID,
 		Settings:  settings,
 	}
-	m.SetSlot()
+	m.SetSlot(e.options.OwnSlot)
 	return m, nil
 }

@@ -93,7 +93,7 @@ func (e *Engine) remake(failed *posthaste.Message, o posthaste.Overrides, now ti
 	}
 	m := *failed
 	m.ID, m.CreatedAt, m.NotBefore, m.Settings = id, now, start, e.options.Limits.WithDefaults(again.Settings)
-	m.SetSlot()
+	m.SetSlot(e.options.OwnSlot)
 	m.SourceID = posthaste.MessageID{} // a callback no longer counts for its source
 	return &m, nil
 }

@@ -76,10 +76,11 @@ type Options struct {
 	Traces     Traces          // nil: messages keep their contexts
 	Logger     *slog.Logger    // nil: slog.Default()
 
-	Concurrency int              // maximum attempts in flight; 0: DefaultConcurrency
-	Limits      Limits           // for publications
-	Now         func() time.Time // nil: time.Now
-	Entropy     io.Reader        // for ids; nil: crypto/rand
+	Concurrency int               // maximum attempts in flight; 0: DefaultConcurrency
+	Limits      Limits            // for publications
+	Now         func() time.Time  // nil: time.Now
+	Entropy     io.Reader         // for ids; nil: crypto/rand
+	OwnSlot     posthaste.OwnSlot // nil: this node serves all slots
 
 	Retention     Retention            // for users not in UserRetention
 	UserRetention map[string]Retention // by user

@@ -146,11 +146,10 @@ func (e *Engine) submission(ctx context.Context, user string, p Publication, now
 	}
 	submission := store.Submission{DedupKey: p.dedupKey()}
 	for _, endpoint := range endpoints {
-		m, err := e.newMessage(user, p, now)
+		m, err := e.newMessage(user, p, endpoint, group, now)
 		if err != nil {
 			return store.Submission{}, err
 		}
-		m.URL, m.Endpoint, m.URLGroup = endpoint.URL, endpoint.Name, group
 		if size := store.MessageSize(m) * len(endpoints); group != "" && len(endpoints) > 1 && size > maxFanOut {
 			return store.Submission{}, posthaste.Errorf(posthaste.CodeTooLarge,
 				"%d bytes for each of the %d endpoints of URL group %s exceed the limit of %d for one publication",
@@ -176,8 +175,8 @@ func (e *Engine) endpoints(ctx context.Context, user, destination string) (endpo
 	return found.Endpoints, found.Name, nil
 }
 
-// newMessage makes a message without a URL.
-func (e *Engine) newMessage(user string, p Publication, now time.Time) (*posthaste.Message, error) {
+// newMessage makes the message for an endpoint; group is "" unless it is one of a URL group.
+func (e *Engine) newMessage(user string, p Publication, to posthaste.Endpoint, group string, now time.Time) (*posthaste.Message, error) {
 	start := p.StartAt(now)
 	if err := e.options.Limits.Check(p, start.Sub(now)); err != nil {
 		return nil, err
@@ -189,6 +188,9 @@ func (e *Engine) newMessage(user string, p Publication, now time.Time) (*posthas
 	m := &posthaste.Message{
 		ID:         id,
 		User:       user,
+		URL:        to.URL,
+		Endpoint:   to.Name,
+		URLGroup:   group,
 		Body:       p.Body,
 		CreatedAt:  now,
 		NotBefore:  start,
@@ -197,7 +199,7 @@ func (e *Engine) newMessage(user string, p Publication, now time.Time) (*posthas
 		ScheduleID: p.scheduleID,
 		Settings:   e.options.Limits.WithDefaults(p.Settings),
 	}
-	m.SetSlot()
+	m.SetSlot(e.options.OwnSlot)
 	if e.options.Traces != nil {
 		m.Trace = e.options.Traces.Publish(m)
 	}

@@ -30,8 +30,8 @@ type Divisible interface {
 // one. To a backend a partition is a user of its own.
 type Partitions int
 
-// partitionMark separates a user from a partition; no user id has it.
-const partitionMark = "\x01"
+// PartitionMark separates a user from a partition; no user id has it.
+const PartitionMark = "\x01"
 
 // Of returns the partition that has a slot of a user: the user itself, or its name with the first slot of
 // the partition. So to divide partitions again changes the names of upper halves alone.
@@ -40,7 +40,7 @@ func (p Partitions) Of(user string, slot posthaste.Slot) string {
 	if first == 0 || user == "" {
 		return user
 	}
-	return user + partitionMark + strconv.Itoa(first)
+	return user + PartitionMark + strconv.Itoa(first)
 }
 
 // Number returns which of the partitions has a slot, from 0.
@@ -67,6 +67,39 @@ func (p Partitions) count() int { return max(1, int(p)) }
 
 // UserOf returns the user of a partition.
 func UserOf(partition string) string {
-	user, _, _ := strings.Cut(partition, partitionMark)
+	user, _, _ := strings.Cut(partition, PartitionMark)
 	return user
+}
+
+// FirstSlot returns the first slot of a partition.
+func FirstSlot(partition string) posthaste.Slot {
+	_, first, _ := strings.Cut(partition, PartitionMark)
+	slot, _ := strconv.Atoi(first)
+	return posthaste.Slot(slot)
+}
+
+// Slot returns the slot of a record: that of the name it is kept under, of the message, the run or the
+// event that its key names, or any that the key always has.
+func (k RecordKey) Slot() posthaste.Slot {
+	at := min(7, len(k.Key)-1) // most keys begin with a position
+	switch k.Kind {
+	case ItemSecret:
+		return 0
+	case ItemQueue:
+		return posthaste.Lane{Kind: posthaste.LaneQueue, Name: string(k.Key)}.Slot()
+	case ItemFlowKey:
+		return posthaste.Lane{Kind: posthaste.LaneFlow, Name: string(k.Key)}.Slot()
+	case ItemURLGroup, ItemSchedule, ItemAction:
+		return posthaste.SlotOf(string(k.Key))
+	case ItemSubmission, ItemResponse: // after the window a hash
+		at = 4
+	case ItemLatestRun, ItemTopic: // begins with a hash
+		at = 0
+	case ItemFailedRunID, ItemMessage: // ends with a position; is an id
+		at = len(k.Key) - 1
+	}
+	if at < 0 || at >= len(k.Key) {
+		return 0 // it is damaged
+	}
+	return posthaste.Slot(k.Key[at] % posthaste.Slots)
 }

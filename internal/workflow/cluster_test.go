@@ -9,6 +9,7 @@ import (
 
 	"posthaste/internal/ledger"
 	"posthaste/internal/store"
+	"posthaste/internal/store/partition"
 	"posthaste/internal/store/postgres"
 	"posthaste/internal/store/postgres/pgtest"
 )
@@ -25,7 +26,7 @@ func TestFlowsOfTwoNodes(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			url := cluster.Database(t) + "&synchronous_commit=off" // nothing crashes here
 			join := func() (store.Store, error) {                  // not with the context of t, which is outside of the bubble
-				return ledger.Over(postgres.Open(context.Background(), url, postgres.Options{AnyClock: true, Logger: slog.New(slog.DiscardHandler)}))
+				return ledger.Over(partition.Over(postgres.Open(context.Background(), url, postgres.Options{AnyClock: true, Logger: slog.New(slog.DiscardHandler)})))
 			}
 			s := randomScript(rand.New(rand.NewPCG(seed, 0)), seed)
 			s.setup.nodes = []func() (store.Store, error){join, join}

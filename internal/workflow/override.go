@@ -13,7 +13,7 @@ import (
 // 7.3). Waiters and invokers are not copied. Rejected overrides are an Error that is not
 // internal.
 func (t *tx) cloneFailed(failed *posthaste.Run, req *RestartRequest) (*posthaste.Run, error) {
-	id, err := t.service.newRunID()
+	id, err := t.service.newRunID(t.user)
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ func (t *tx) redeliver(run *posthaste.Run, original *posthaste.Message, entry po
 		return nil, err
 	}
 	m.Run.Features, m.Queue = original.Run.Features, original.Queue
-	m.SetSlot()
+	m.SetSlot(nil)
 	if m.NotBefore = o.StartAt(t.Now()); original.NotBefore.After(m.NotBefore) {
 		m.NotBefore = original.NotBefore
 	}

@@ -51,7 +51,7 @@ func (r *Refused) Unwrap() error { return r.Err }
 func (s *Service) Submit(ctx context.Context, user string, items []Item) ([]Receipt, error) {
 	now := s.now()
 	for i := range items {
-		if err := s.check(&items[i], now); err != nil {
+		if err := s.check(user, &items[i], now); err != nil {
 			return nil, &Refused{i, err}
 		}
 	}
@@ -71,7 +71,7 @@ func (s *Service) Submit(ctx context.Context, user string, items []Item) ([]Rece
 }
 
 // check applies limits and generates a missing run id.
-func (s *Service) check(item *Item, now time.Time) (err error) {
+func (s *Service) check(user string, item *Item, now time.Time) (err error) {
 	if item.InvokeDepth > maxInvokeDepth {
 		return posthaste.Errorf(posthaste.CodeLimit, "invocations are nested %d deep, the limit is %d", item.InvokeDepth, maxInvokeDepth)
 	}
@@ -79,7 +79,7 @@ func (s *Service) check(item *Item, now time.Time) (err error) {
 		item.WorkflowURL = item.Destination
 	}
 	if item.RunID == "" {
-		if item.RunID, err = s.newRunID(); err != nil {
+		if item.RunID, err = s.newRunID(user); err != nil {
 			return err
 		}
 	}
@@ -146,7 +146,7 @@ func (t *tx) begin(run *posthaste.Run, payload []byte, start time.Time) error {
 		return err
 	}
 	first.NotBefore, first.Queue = start, run.Queue
-	first.SetSlot()
+	first.SetSlot(nil)
 	t.trace(run, first)
 	run.FirstID = first.ID
 	t.Start(run)

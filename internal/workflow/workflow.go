@@ -39,8 +39,9 @@ type Options struct {
 	LazyThreshold int           // bytes from which an SDK has to fetch a list; 0: DefaultLazyThreshold
 	MaxEntries    int           // entries of a list from which its endpoint may append no more; 0: unlimited
 
-	Now     func() time.Time // nil: time.Now
-	Entropy io.Reader        // for ids; nil: crypto/rand
+	Now     func() time.Time  // nil: time.Now
+	Entropy io.Reader         // for ids; nil: crypto/rand
+	OwnSlot posthaste.OwnSlot // nil: this node serves all slots
 }
 
 // DefaultLazyThreshold is 3 MiB.
@@ -109,13 +110,18 @@ func (s *Service) newMessageID(now time.Time) (posthaste.MessageID, error) {
 	return id, nil
 }
 
-// newRunID returns an unguessable run id.
-func (s *Service) newRunID() (string, error) {
-	var random [12]byte
-	if _, err := io.ReadFull(s.options.Entropy, random[:]); err != nil {
-		return "", fmt.Errorf("make run id: %w", err)
+// newRunID returns an unguessable run id, of a run in a slot that this node serves.
+func (s *Service) newRunID(user string) (string, error) {
+	for {
+		var random [12]byte
+		if _, err := io.ReadFull(s.options.Entropy, random[:]); err != nil {
+			return "", fmt.Errorf("make run id: %w", err)
+		}
+		id := "wfr_" + hex.EncodeToString(random[:])
+		if slot := posthaste.SlotOf(id); s.options.OwnSlot == nil || s.options.OwnSlot(user, slot) == slot {
+			return id, nil
+		}
 	}
-	return "wfr_" + hex.EncodeToString(random[:]), nil
 }
 
 // transact runs a transaction and reports its messages.
@@ -255,7 +261,7 @@ func (t *tx) newMessage(run *posthaste.Run, callType posthaste.CallType, url str
 		Run:       &posthaste.RunLink{RunRef: run.RunRef, CallType: callType, Features: run.Features},
 		Settings:  t.service.options.Limits.WithDefaults(settings),
 	}
-	m.SetSlot()
+	m.SetSlot(nil)
 	return m, nil
 }
 

@@ -132,7 +132,7 @@ func sleepingRun(tx store.RunTx, destination string) error {
 		Run:      &posthaste.RunLink{RunRef: run.RunRef, CallType: posthaste.CallStep},
 		Settings: run.Settings,
 	}
-	m.SetSlot()
+	m.SetSlot(nil)
 	const step = `{"stepId":1,"stepName":"sleep","stepType":"SleepFor","sleepFor":86400,"concurrent":1}`
 	return tx.Append(run, posthaste.RunEntry{MessageID: m.ID, CallType: posthaste.CallStep, Body: []byte(step)}, m)
 }

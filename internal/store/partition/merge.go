@@ -63,37 +63,6 @@ func (m *merged[T]) visit(visit func(T) (full bool, err error)) (next posthaste.
 	return m.next, m.more, nil
 }
 
-// Events implements store.Log.
-func (s *Store) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (posthaste.Position, bool, error) {
-	m := merged[store.Entry]{oldestFirst: query.OldestFirst, at: func(e store.Entry) posthaste.Position { return e.Position }}
-	// What one partition may still commit below what another one shows stays out.
-	end, err := s.below.CloseLogs(ctx, s.partitions.All(user), query.High)
-	if err != nil {
-		return 0, false, err
-	}
-	query.High = min(query.High, end)
-	for _, partition := range s.partitions.All(user) {
-		next, more, err := s.Backend.Events(ctx, partition, query, func(e *store.Entry) error {
-			own := *e
-			own.Message = whole(e.Message)
-			m.items = append(m.items, own)
-			return nil
-		})
-		if err != nil {
-			return 0, false, err
-		}
-		m.ends(next, more)
-	}
-	shown, budget := 0, store.NewPageBudget(query.Bytes)
-	return m.visit(func(e store.Entry) (full bool, err error) {
-		if shown == query.Limit || !budget.Take(e.Size()) {
-			return true, nil
-		}
-		shown++
-		return false, visit(&e)
-	})
-}
-
 // counted is what a count is about.
 type counted struct {
 	hour         int64

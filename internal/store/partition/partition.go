@@ -5,7 +5,6 @@ package partition
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -32,28 +31,19 @@ func New(backend store.Divisible, partitions store.Partitions) store.Backend {
 	return &Store{Backend: backend, below: backend, partitions: partitions}
 }
 
-// slotOf returns the slot of a record: that of the name it is kept under, of the run or the event whose
-// position its key has, or any that the key always has.
-func slotOf(of store.RecordKey) posthaste.Slot {
-	key := of.Key
-	switch of.Kind {
-	case store.ItemQueue:
-		return posthaste.Lane{Kind: posthaste.LaneQueue, Name: string(key)}.Slot()
-	case store.ItemFlowKey:
-		return posthaste.Lane{Kind: posthaste.LaneFlow, Name: string(key)}.Slot()
-	case store.ItemSubmission, store.ItemResponse: // after the window a hash
-		return posthaste.Slot(key[4] % posthaste.Slots)
-	case store.ItemLatestRun, store.ItemTopic: // begins with a hash
-		return posthaste.Slot(key[0] % posthaste.Slots)
-	case store.ItemFailedRunID: // ends with a position
-		return posthaste.Slot(key[len(key)-1] % posthaste.Slots)
-	case store.ItemURLGroup, store.ItemSchedule, store.ItemAction:
-		return posthaste.SlotOf(string(key))
-	case store.ItemSecret:
-		return 0
+// Over is New for what has just been opened, and knows in how many partitions users are divided.
+func Over[B interface {
+	store.Divisible
+	Partitions() store.Partitions
+}](backend B, err error) (store.Backend, error) {
+	if err != nil {
+		return nil, err
 	}
-	return posthaste.Slot(key[min(7, len(key)-1)] % posthaste.Slots) // begins with a position
+	return New(backend, backend.Partitions()), nil
 }
+
+// Below returns the backend, whose users are partitions.
+func (s *Store) Below() store.Divisible { return s.below }
 
 // slotOfPrefix returns the slot of all records of a kind whose keys begin with a prefix, if they have
 // one in common.
@@ -65,7 +55,7 @@ func slotOfPrefix(kind store.ItemKind, prefix []byte) (slot posthaste.Slot, ok b
 		ok = len(prefix) >= 16
 	}
 	if ok {
-		slot = slotOf(store.RecordKey{Kind: kind, Key: prefix})
+		slot = store.RecordKey{Kind: kind, Key: prefix}.Slot()
 	}
 	return slot, ok
 }
@@ -100,7 +90,7 @@ func (s *Store) scopes(scope store.Scope, in set) []store.Scope {
 // hint returns the part of a hint that is about a partition.
 func (s *Store) hint(hint store.Hint, n int) (own store.Hint) {
 	for _, r := range hint.Records {
-		if s.partitions.Number(slotOf(r)) == n {
+		if s.partitions.Number(r.Slot()) == n {
 			own.Records = append(own.Records, r)
 		}
 	}
@@ -119,7 +109,7 @@ func (s *Store) hint(hint store.Hint, n int) (own store.Hint) {
 // named returns the partitions that a hint names.
 func (s *Store) named(hint store.Hint) (in set) {
 	for _, r := range hint.Records {
-		in.add(s.partitions.Number(slotOf(r)))
+		in.add(s.partitions.Number(r.Slot()))
 	}
 	for _, id := range slices.Concat(hint.Places, hint.Messages) {
 		in.add(s.partitions.Number(id.Slot()))
@@ -167,22 +157,19 @@ func (s *Store) Stats(ctx context.Context, now time.Time) (store.Stats, error) {
 	return stats, err
 }
 
-var errNotDivided = errors.New("partition: a store whose users are divided cannot be exported yet")
-
-// Export implements store.Backend.
-func (s *Store) Export(context.Context, time.Time, func(store.Item) error) error {
-	return errNotDivided
+// Export implements store.Backend. The backend merges the logs of a user's partitions.
+func (s *Store) Export(ctx context.Context, now time.Time, yield func(store.Item) error) error {
+	return s.Backend.Export(ctx, now, func(item store.Item) error {
+		item.User = store.UserOf(item.User)
+		return yield(item)
+	})
 }
 
 // Import implements store.Backend.
 func (s *Store) Import(ctx context.Context, items []store.Item) error {
 	own := slices.Clone(items)
 	for i := range own {
-		slot := slotOf(store.RecordKey{Kind: own[i].Kind, Key: own[i].Key})
-		if own[i].Kind == store.ItemMessage {
-			slot = posthaste.MessageID(own[i].Key).Slot()
-		}
-		own[i].User = s.partitions.Of(own[i].User, slot)
+		own[i].User = s.partitions.Of(own[i].User, store.RecordKey{Kind: own[i].Kind, Key: own[i].Key}.Slot())
 	}
 	return s.Backend.Import(ctx, own)
 }

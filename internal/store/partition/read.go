@@ -75,7 +75,7 @@ func (r *reader) Fetch(hint store.Hint) error {
 
 // Get implements store.Reader.
 func (r *reader) Get(kind store.ItemKind, key []byte) ([]byte, error) {
-	return r.at(slotOf(store.RecordKey{Kind: kind, Key: key})).Get(kind, key)
+	return r.at(store.RecordKey{Kind: kind, Key: key}.Slot()).Get(kind, key)
 }
 
 // Message implements store.Reader.

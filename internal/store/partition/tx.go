@@ -89,12 +89,12 @@ func (t *tx) NextPosition(slot posthaste.Slot) posthaste.Position {
 
 // Put implements store.Tx.
 func (t *tx) Put(kind store.ItemKind, key, value []byte, was, is store.Found) {
-	t.at(slotOf(store.RecordKey{Kind: kind, Key: key})).Put(kind, key, value, was, is)
+	t.at(store.RecordKey{Kind: kind, Key: key}.Slot()).Put(kind, key, value, was, is)
 }
 
 // Delete implements store.Tx.
 func (t *tx) Delete(kind store.ItemKind, key []byte, was store.Found) {
-	t.at(slotOf(store.RecordKey{Kind: kind, Key: key})).Delete(kind, key, was)
+	t.at(store.RecordKey{Kind: kind, Key: key}.Slot()).Delete(kind, key, was)
 }
 
 // DeleteBefore implements store.Tx.
@@ -107,7 +107,7 @@ func (t *tx) DeleteBefore(kind store.ItemKind, before []byte) {
 
 // Count implements store.Tx.
 func (t *tx) Count(of store.RecordKey, entries, bytes int) {
-	t.at(slotOf(of)).Count(of, entries, bytes)
+	t.at(of.Slot()).Count(of, entries, bytes)
 }
 
 // Log implements store.Tx.

@@ -86,9 +86,11 @@ func takeThroughLives(b *testing.B, rules *ruled) {
 // poolers that track prepared statements or not, and reports what the database's processor has to do.
 func BenchmarkAlone(b *testing.B) {
 	database := func(url string) string { return path.Base(strings.TrimSuffix(url, "?sslmode=disable")) }
+	straight := func(_ *testing.B, url string) string { return url }
 	for name, through := range map[string]func(b *testing.B, url string) string{
-		"straight": func(_ *testing.B, url string) string { return url },
-		"a pooler": func(b *testing.B, url string) string { return cluster.Pooler(b, database(url), true) },
+		"straight":     straight,
+		"4 partitions": straight,
+		"a pooler":     func(b *testing.B, url string) string { return cluster.Pooler(b, database(url), true) },
 		"an older pooler": func(b *testing.B, url string) string {
 			return cluster.Pooler(b, database(url), false) + "&default_query_exec_mode=exec"
 		},
@@ -98,7 +100,11 @@ func BenchmarkAlone(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			s := openWith(b, through(b, url), postgres.Options{})
+			var options postgres.Options
+			if name == "4 partitions" {
+				options.Partitions = 4
+			}
+			s := openWith(b, through(b, url), options)
 			for range 20 {
 				live(b, s)
 			}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 
@@ -38,6 +39,12 @@ func Check(ctx context.Context, url string) (report Report, err error) {
 			return err
 		}
 		c := &checker{ctx: ctx, tx: tx, Report: &report, seed: maphash.MakeSeed(), indexed: map[indexOf]int{}, unreadable: map[indexOf]bool{}}
+		c.partitions, err = row(ctx, tx, pgx.RowTo[store.Partitions], partitionsOfUser)
+		if errors.Is(err, store.ErrNotFound) {
+			c.Add("nothing says in how many partitions users are divided")
+		} else if err != nil {
+			return err
+		}
 		return c.all()
 	})
 	return report, err
@@ -53,6 +60,7 @@ type checker struct {
 	ctx context.Context
 	tx  pgx.Tx
 	*Report
+	partitions store.Partitions // of a user
 
 	seed  maphash.Seed
 	terms map[messageOf][]int64         // of messages that events were about lately; nil: it is not there

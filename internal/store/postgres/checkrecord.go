@@ -61,21 +61,21 @@ func scanRecord(r pgx.CollectableRow) (*checkedRecord, error) {
 // ofUser checks some records of a user.
 func (c *checker) ofUser(some []*checkedRecord) error {
 	cache := newReadCache()
-	reader := &reader{outside{c.tx, c.ctx}, &cache, c.ctx, nil, some[0].User}
-	var others store.Hint
+	reader := wholeReader{&reader{outside{c.tx, c.ctx}, &cache, c.ctx, nil, some[0].User}, c.partitions}
+	var others []store.RecordKey
 	for _, r := range some {
 		r.file(reader)
 		if r.filed.Run != 0 {
-			others.Records = append(others.Records, index.RunKey(r.filed.Run))
+			others = append(others, index.RunKey(r.filed.Run))
 		}
 		if r.filed.Ref != nil {
-			others.Records = append(others.Records, r.filed.Ref.RecordKey)
+			others = append(others, r.filed.Ref.RecordKey)
 		}
 	}
 	if err := c.checkTerms(some[0].User, some); err != nil {
 		return err
 	}
-	if err := reader.Fetch(others); err != nil {
+	if err := reader.fetch(others); err != nil {
 		return err
 	}
 	for _, r := range some {

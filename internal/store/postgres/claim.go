@@ -161,7 +161,8 @@ func (s *Store) findDue(ctx context.Context, now time.Time, limit int, busy []st
 	since, began := s.readyLanes.from(now), time.Now()
 	err := outside{s.pool, ctx}.ask(func(batch *pgx.Batch) {
 		batch.Queue(txSettings)
-		collect(batch.Queue(dueOfUsers, now.UnixMilli(), limit, busy, since), &found, pgx.RowToStructByPos[dueUsers])
+		share := s.share.Load()
+		collect(batch.Queue(share.queries().due, now.UnixMilli(), limit, busy, since, share.first, share.end), &found, pgx.RowToStructByPos[dueUsers])
 	})
 	if err != nil {
 		return dueUsers{}, err
@@ -170,15 +171,17 @@ func (s *Store) findDue(ctx context.Context, now time.Time, limit int, busy []st
 	return found[0], nil
 }
 
-// dueOfUsers selects dueUsers. OFFSET 0 keeps PostgreSQL from reading lanes that are not ready.
+// dueOfUsers selects dueUsers, for a share from $5 to before $6. OFFSET 0 keeps PostgreSQL from reading
+// lanes that are not ready.
 const dueOfUsers = `
 	SELECT
 		ARRAY(SELECT node FROM posthaste.nodes n WHERE expires_at <= clock_timestamp()
 			AND EXISTS (SELECT FROM posthaste.live l WHERE l.node = n.node AND l.node <> 0 OFFSET 0)),
 		ARRAY(SELECT user_id FROM (
-			SELECT user_id, served FROM posthaste.lanes WHERE ready BETWEEN $4 AND $1 AND user_id <> ALL($3) OFFSET 0) AS l
+			SELECT user_id, served FROM posthaste.lanes
+			WHERE ready BETWEEN $4 AND $1 AND (shard >= $5 AND shard < $6 OR ready <= $1 - ` + leftFor + `) AND user_id <> ALL($3) OFFSET 0) AS l
 			GROUP BY user_id ORDER BY min(served), user_id LIMIT $2),
-		(SELECT min(ready) FROM posthaste.lanes WHERE ready >= $4 AND user_id <> ALL($3)),
+		(%s),
 		(SELECT min(ready) FROM posthaste.lanes WHERE ready >= $4)`
 
 // claiming is one claim in a transaction of some users.
@@ -216,7 +219,8 @@ func (c *claiming) run(tx *tx) error {
 		return err
 	}
 	c.saveLanes()
-	c.queuedLast.Queue(`SELECT min(ready) FROM posthaste.lanes WHERE ready >= $2 AND user_id <> ALL($1)`, c.overQuota, c.store.readyLanes.known()).QueryRow(func(r pgx.Row) error { return r.Scan(&c.next) })
+	share := c.store.share.Load()
+	c.queuedLast.Queue(share.queries().next, share.first, share.end, c.store.readyLanes.known(), c.overQuota).QueryRow(func(r pgx.Row) error { return r.Scan(&c.next) })
 	return nil
 }
 

@@ -1,9 +1,13 @@
 package postgres_test
 
 import (
+	"cmp"
 	"context"
+	"hash/crc32"
 	"log/slog"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,8 +28,32 @@ func TestConformance(t *testing.T) {
 	storetest.RunBackend(t, func(t *testing.T) store.Store {
 		url := emptyDatabase(t)
 		t.Cleanup(func() { wantWhole(t, url) })
-		return openWith(t, url, postgres.Options{Memory: storetest.Memory}.WithPatience(claimPatience))
+		s := openWith(t, url, postgres.Options{Memory: storetest.Memory, Partitions: someNumber(t)}.WithPatience(claimPatience))
+		return patient{s.Ledger, s.Store}
 	})
+}
+
+// ofEach are promises that a partition keeps, and a user with several does not: how many series are counted
+// in an hour, and that events ascend by the moment of their commit also within a millisecond, and when the
+// clock is set back.
+var ofEach = []string{"too_many_series", "positions_increase_while"}
+
+// someNumber is how many partitions users have in a test, which its name decides, or the environment.
+func someNumber(t *testing.T) store.Partitions {
+	t.Helper()
+	for _, promise := range ofEach {
+		if strings.Contains(t.Name(), promise) {
+			return 1
+		}
+	}
+	if text := os.Getenv("STORETEST_PARTITIONS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store.Partitions(n)
+	}
+	return []store.Partitions{1, postgres.DefaultPartitions}[crc32.ChecksumIEEE([]byte(t.Name()))%2]
 }
 
 func TestSeam(t *testing.T) {
@@ -54,7 +82,7 @@ func open(t testing.TB, url string) *ruled {
 
 func openWith(t testing.TB, url string, options postgres.Options) *ruled {
 	t.Helper()
-	options.Logger = slog.New(slog.DiscardHandler)
+	options.Logger, options.Partitions = slog.New(slog.DiscardHandler), cmp.Or(options.Partitions, 1)
 	s, err := postgres.Open(t.Context(), url, options)
 	if err != nil {
 		t.Fatal(err)

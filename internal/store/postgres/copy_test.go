@@ -17,7 +17,7 @@ func TestCopy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sequential: nothing for the race detector")
 	}
-	storetest.RunCopy(t, openEmbedded, openDatabase, openEmbedded)
+	storetest.RunCopy(t, openEmbedded, openDatabase(0), openDatabase(4), openEmbedded)
 }
 
 // TestCopyRefusesADatabaseInUse has another node live.
@@ -43,16 +43,18 @@ func TestCopyRefusesADatabaseInUse(t *testing.T) {
 	}
 }
 
-func openDatabase(t *testing.T) storetest.Opened {
-	t.Helper()
-	url := emptyDatabase(t)
-	s := open(t, url)
-	return storetest.Opened{Store: s.Ledger, Reopen: func() *ledger.Ledger {
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return open(t, url).Ledger
-	}}
+func openDatabase(partitions store.Partitions) func(t *testing.T) storetest.Opened {
+	return func(t *testing.T) storetest.Opened {
+		t.Helper()
+		url := emptyDatabase(t)
+		s := openDivided(t, url, partitions)
+		return storetest.Opened{Store: s.Ledger, Reopen: func() *ledger.Ledger {
+			if err := s.Ledger.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return openDivided(t, url, partitions).Ledger
+		}}
+	}
 }
 
 func openEmbedded(t *testing.T) storetest.Opened {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"posthaste/internal/ledger"
 	"posthaste/internal/store"
+	"posthaste/internal/store/partition"
 	"posthaste/internal/store/postgres"
 	"posthaste/internal/store/storetest"
 )
@@ -34,7 +34,10 @@ type crashable struct {
 
 func (c *crashable) Open() (s store.Store, err error) {
 	c.store, err = postgres.Open(c.t.Context(), c.url, postgres.Options{}.WithPatience(claimPatience))
-	return ledger.New(c.store), err
+	if err != nil {
+		return nil, err
+	}
+	return patient{newRuled(c.store).Ledger, c.store}, nil
 }
 
 func TestSeamCrash(t *testing.T) {
@@ -50,7 +53,7 @@ type crashableSeam struct{ crashable }
 
 func (c *crashableSeam) Open() (_ store.Backend, err error) {
 	_, err = c.crashable.Open()
-	return c.store, err
+	return partition.Over(c.store, err)
 }
 
 // Crash has nothing for a seed to decide: what was committed is durable.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -75,7 +76,7 @@ func exportOf(kind store.ItemKind) export {
 			FROM (
 				SELECT user_id, first, block, lead(first, 1, 9223372036854775807) OVER (PARTITION BY user_id ORDER BY first) AS next
 				FROM posthaste.events) AS e
-			ORDER BY user_id, first`, eventItems}
+			ORDER BY split_part(user_id, '` + store.PartitionMark + `', 1), first`, eventItems}
 	default:
 		return export{fmt.Sprintf(`SELECT user_id, key, value FROM posthaste.records WHERE kind = %d ORDER BY user_id, key`, kind), recordItem}
 	}
@@ -89,6 +90,21 @@ func recordItem(r pgx.CollectableRow) ([]store.Item, error) {
 
 // export yields the items of a kind while they are read.
 func (s *Store) export(ctx context.Context, kind store.ItemKind, now time.Time, yield func(store.Item) error) error {
+	return s.exportRows(ctx, kind, func(items []store.Item) error {
+		for _, item := range items {
+			if item.Expired(now) {
+				continue
+			}
+			if err := yield(item); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// exportRows yields the items of each row.
+func (s *Store) exportRows(ctx context.Context, kind store.ItemKind, yield func([]store.Item) error) error {
 	e := exportOf(kind)
 	found, err := s.pool.Query(ctx, e.query)
 	if err != nil {
@@ -100,13 +116,11 @@ func (s *Store) export(ctx context.Context, kind store.ItemKind, now time.Time, 
 		if err != nil {
 			return err
 		}
-		for _, item := range items {
-			if item.Kind = kind; item.Expired(now) {
-				continue
-			}
-			if err := yield(item); err != nil {
-				return err
-			}
+		for i := range items {
+			items[i].Kind = kind
+		}
+		if err := yield(items); err != nil {
+			return err
 		}
 	}
 	return found.Err()
@@ -114,6 +128,32 @@ func (s *Store) export(ctx context.Context, kind store.ItemKind, now time.Time, 
 
 // eventsAtOnce is how many events one query looks up messages for.
 const eventsAtOnce = 1000
+
+// eventMerge puts the events of a user's partitions in order. Their blocks come by their first events.
+type eventMerge struct {
+	user    string
+	waiting []store.Item // of that user, in order
+}
+
+// add adds the events of a block, and returns those before it: no later block has an earlier one.
+func (m *eventMerge) add(block []store.Item) (before []store.Item) {
+	if len(block) == 0 {
+		return nil
+	}
+	if user := store.UserOf(block[0].User); user != m.user {
+		before, m.waiting, m.user = m.waiting, block, user
+		return before
+	}
+	n, _ := slices.BinarySearchFunc(m.waiting, block[0], compareItems)
+	before, rest := m.waiting[:n], m.waiting[n:]
+	m.waiting = slices.Concat(rest, block)
+	if len(rest) > 0 {
+		slices.SortFunc(m.waiting, compareItems)
+	}
+	return before
+}
+
+func compareItems(a, b store.Item) int { return bytes.Compare(a.Key, b.Key) }
 
 // exportEvents skips events whose message retention has already removed.
 func (s *Store) exportEvents(ctx context.Context, kind store.ItemKind, now time.Time, yield func(store.Item) error) error {
@@ -128,12 +168,17 @@ func (s *Store) exportEvents(ctx context.Context, kind store.ItemKind, now time.
 		events = events[:0]
 		return err
 	}
-	err := s.export(ctx, kind, now, func(event store.Item) error {
-		if events = append(events, event); len(events) < eventsAtOnce {
+	add := func(more []store.Item) error {
+		if events = append(events, more...); len(events) < eventsAtOnce {
 			return nil
 		}
 		return flush()
-	})
+	}
+	var merge eventMerge
+	err := s.exportRows(ctx, kind, func(block []store.Item) error { return add(merge.add(block)) })
+	if err == nil {
+		err = add(merge.waiting)
+	}
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/lsm"
-	"posthaste/internal/store/partition"
 	"posthaste/internal/store/postgres"
 	"posthaste/internal/store/storetest"
 	"posthaste/internal/store/storetest/model"
@@ -40,8 +39,10 @@ func TestHistories(t *testing.T) {
 // divided joins the nodes of an empty database whose users are divided.
 func divided(t *testing.T, partitions store.Partitions) store.Store {
 	t.Helper()
-	s := openWith(t, emptyDatabase(t), postgres.Options{Partitions: partitions}.WithPatience(claimPatience))
-	return patient{ledger.New(partition.New(s.Store, partitions)), s.Store}
+	url := emptyDatabase(t)
+	t.Cleanup(func() { wantWhole(t, url) })
+	s := openDivided(t, url, partitions)
+	return patient{s.Ledger, s.Store}
 }
 
 // patient claims until everything due is claimed. What takes more than one partition comes later.
@@ -51,13 +52,17 @@ type patient struct {
 }
 
 func (p patient) Claim(ctx context.Context, now time.Time, limit int) (claims []store.Claim, next time.Time, err error) {
-	for err == nil {
+	const tries = 3 // without a result
+	for vain := 0; err == nil && len(claims) < limit && vain < tries; {
 		late := p.below.AnyClaiming()
 		var more []store.Claim
 		more, next, err = p.Store.Claim(ctx, now, limit-len(claims))
 		claims = append(claims, more...)
 		if !late && (next.IsZero() || next.After(now)) {
 			break
+		}
+		if vain++; late || len(more) > 0 {
+			vain = 0
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -79,7 +79,10 @@ const Settings = txSettings
 
 // Planned are statements that must not become slower with what they are not about.
 var Planned = map[string]string{
-	"users with ready lanes":  dueOfUsers,
+	"users with ready lanes":  alone.due,
+	"those of a share":        shared.due,
+	"the next lane":           alone.next,
+	"that of a share":         shared.next,
 	"messages of ready lanes": messagesInLanes,
 	"places":                  livesByID,
 	"endings":                 endingsByID,
@@ -96,3 +99,6 @@ var Planned = map[string]string{
 	"empty lanes":             deleteEmptyLanes,
 	"lanes that a key blocks": wakeBlockedLanes,
 }
+
+// RenewShare has this node notice now which others take part.
+func (s *Store) RenewShare() { s.renewShare() }

@@ -25,7 +25,7 @@ func (s *Store) Import(ctx context.Context, items []store.Item) (err error) {
 	var about []messageOf // what events are about
 	for _, item := range items {
 		if item.User != "" {
-			users = append(users, item.User)
+			users = append(users, s.partitions.All(store.UserOf(item.User))...) // what finds it may be elsewhere
 		}
 		if item.Kind == store.ItemEvent && len(item.Key) == 8 {
 			if err := s.days.ensure(ctx, s.pool, positionAt(item.Key).Time()); err != nil {
@@ -89,14 +89,15 @@ func (i *importer) add(item store.Item) error {
 
 // restore writes a record, and how it is found.
 func (i *importer) restore(item *store.Item) error {
-	filed, err := index.Of(i.store.scoped(i.tx, item.User), item)
+	reader := wholeReader{&i.store.scoped(i.tx, item.User).reader, i.store.partitions}
+	filed, err := index.Of(reader, item)
 	if err != nil {
 		return err
 	}
 	i.raise(item.User, filed.At)
 	i.put(item, filed.Found)
 	if ref := filed.Ref; ref != nil { // of those with the same key the last one stays
-		i.put(&store.Item{Kind: ref.Kind, User: item.User, Key: ref.Key, Value: ref.Value}, store.Found{})
+		i.put(&store.Item{Kind: ref.Kind, User: reader.of(ref.RecordKey).user, Key: ref.Key, Value: ref.Value}, store.Found{})
 	}
 	return nil
 }

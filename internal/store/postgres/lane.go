@@ -136,7 +136,8 @@ func (t *userTx) laneColumns() []any {
 		column(lanes, func(l laneID) *int64 { return changes[l].front }),
 		column(lanes, func(l laneID) int64 { return changes[l].lowestColumn() }),
 		column(lanes, func(l laneID) int64 { return int64(t.last[l.user]) }),
-		column(lanes, func(l laneID) bool { return changes[l].look }))
+		column(lanes, func(l laneID) bool { return changes[l].look }),
+		column(lanes, func(l laneID) int16 { return shardOf(l.user) }))
 }
 
 // writeReopened has Claim look at the lanes of queues that have changed.

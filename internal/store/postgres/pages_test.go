@@ -57,7 +57,8 @@ func numbered(format string) []string {
 }
 
 // BenchmarkPages reads pages of 1 000 entries of one log that both backends keep, by
-// filters alone and in pairs, and reports how many times as long PostgreSQL takes. What
+// filters alone and in pairs, and reports how many times as long PostgreSQL takes, and as that takes four
+// partitions. What
 // counts is the fastest answer: two programs that talk feel what else the machine does
 // more than one that is alone.
 func BenchmarkPages(b *testing.B) {
@@ -72,19 +73,27 @@ func BenchmarkPages(b *testing.B) {
 	embedded, many := twoStores(b)
 	fill(b, ledger.New(embedded), messages)
 	duplicate(b, embedded, many)
+	url, err := cluster.Create()
+	if err != nil {
+		b.Fatal(err)
+	}
+	divided := openWith(b, url, postgres.Options{Partitions: 4}).Ledger
+	duplicate(b, embedded, divided)
 	for _, page := range pages {
 		query := store.EventQuery{Filter: page.filter, High: posthaste.MaxPosition, Limit: 1000}
-		b.Run(page.name, func(b *testing.B) { comparePages(b, ledger.New(embedded), ledger.New(many), query) })
+		compare := func(b *testing.B) { comparePages(b, query, ledger.New(embedded), ledger.New(many), divided) }
+		b.Run(page.name, compare)
 		query.OldestFirst = true
-		b.Run(page.name+", oldest first", func(b *testing.B) { comparePages(b, ledger.New(embedded), ledger.New(many), query) })
+		b.Run(page.name+", oldest first", compare)
 	}
 }
 
-// comparePages reads the same page of both backends, in turn.
-func comparePages(b *testing.B, embedded, many store.Store, query store.EventQuery) {
-	var took [2][]time.Duration
+// comparePages reads the same page of the embedded store, and of databases with one partition and four, in
+// turn.
+func comparePages(b *testing.B, query store.EventQuery, stores ...store.Store) {
+	var took [3][]time.Duration
 	for range b.N {
-		for i, s := range []store.Store{embedded, many} {
+		for i, s := range stores {
 			began := time.Now()
 			if _, err := store.ReadEvents(b.Context(), s, ann, query); err != nil {
 				b.Fatal(err)
@@ -92,10 +101,11 @@ func comparePages(b *testing.B, embedded, many store.Store, query store.EventQue
 			took[i] = append(took[i], time.Since(began))
 		}
 	}
-	one, other := slices.Min(took[0]), slices.Min(took[1])
+	one, other, divided := slices.Min(took[0]), slices.Min(took[1]), slices.Min(took[2])
 	b.ReportMetric(one.Seconds()*1000, "embedded-ms")
 	b.ReportMetric(other.Seconds()*1000, "postgres-ms")
 	b.ReportMetric(other.Seconds()/one.Seconds(), "ratio")
+	b.ReportMetric(divided.Seconds()/other.Seconds(), "4-partitions/1")
 }
 
 // TestLargePages reads pages that are larger than what is looked for one by one, of events
@@ -142,7 +152,7 @@ func twoStores(tb testing.TB) (embedded *lsm.Store, many *postgres.Store) {
 		tb.Fatal(err)
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	if many, err = postgres.Open(tb.Context(), url, postgres.Options{Logger: quiet}); err != nil {
+	if many, err = postgres.Open(tb.Context(), url, postgres.Options{Logger: quiet, Partitions: 1}); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = many.Close() })

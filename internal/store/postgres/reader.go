@@ -78,6 +78,25 @@ func prefetchOf(user string, hint store.Hint) prefetch {
 	}
 }
 
+// wholeReader reads the records of a user in whichever partition they are.
+type wholeReader struct {
+	*reader
+	partitions store.Partitions
+}
+
+func (r wholeReader) of(k store.RecordKey) recordOf {
+	return recordOf{r.partitions.Of(store.UserOf(r.user), k.Slot()), k.Kind, string(k.Key)}
+}
+
+func (r wholeReader) Get(kind store.ItemKind, key []byte) ([]byte, error) {
+	return r.record(r.ctx, r, r.of(store.RecordKey{Kind: kind, Key: key}))
+}
+
+// fetch reads records ahead.
+func (r wholeReader) fetch(records []store.RecordKey) error {
+	return r.ask(func(batch *pgx.Batch) { r.queue(batch, prefetch{records: column(records, r.of)}) })
+}
+
 // Fetch asks last how messages have ended, so that one that ends meanwhile is found.
 func (r *reader) Fetch(hint store.Hint) error {
 	w := prefetchOf(r.user, hint)

@@ -6,6 +6,7 @@ import (
 
 	"posthaste/internal/ledger"
 	"posthaste/internal/store"
+	"posthaste/internal/store/partition"
 	"posthaste/internal/store/postgres"
 )
 
@@ -15,7 +16,9 @@ type ruled struct {
 	*postgres.Store
 }
 
-func newRuled(s *postgres.Store) *ruled { return &ruled{ledger.New(s), s} }
+func newRuled(s *postgres.Store) *ruled {
+	return &ruled{ledger.New(partition.New(s, s.Partitions())), s}
+}
 
 // Both have these methods: the rules add to what the backend does.
 

@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -47,7 +48,8 @@ type Options struct {
 	Logger   *slog.Logger // nil: slog.Default()
 	// Memory is how many bytes of large messages this node may have claimed; 0: no limit.
 	Memory int
-	// Partitions says what is a partition of a user. Only package partition divides users.
+	// Partitions is in how many parts each user is to be divided, which package partition does. 0: as
+	// they are, or DefaultPartitions in a new database. Open fails if they are divided otherwise.
 	Partitions store.Partitions
 	// Existing requires a schema of this version. By default it is created or migrated.
 	Existing bool
@@ -60,6 +62,9 @@ type Options struct {
 
 const DefaultConnections = 10
 
+// DefaultPartitions costs a single node little, and lets a few of them add up.
+const DefaultPartitions = 4
+
 // Store implements store.Store, where its methods are described.
 type Store struct {
 	pool        *pgxpool.Pool
@@ -69,6 +74,8 @@ type Store struct {
 	node        *node.Node
 	days        logDays
 	partitions  store.Partitions
+	share       atomic.Pointer[share]
+	drains      atomic.Bool // see Drain
 	series      knownSeries
 	grown       grownLogs
 	changes     changeQueue
@@ -120,6 +127,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		Clock: options.Clock, Offset: options.clockOffset, Any: options.AnyClock,
 	})
 	s.closing, s.close = context.WithCancel(context.Background())
+	s.share.Store(new(shareOf(0, 1)))
 	if err := s.join(ctx); err != nil {
 		s.disconnect()
 		return nil, node.Unavailable(err)
@@ -129,6 +137,9 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	}
 	s.loops.Go(func() { s.repeat(node.AliveEvery, func() { s.node.Beat(s.closing) }) })
 	s.loops.Go(s.pollCommits)
+	if s.renewShare(); s.partitions > 1 {
+		s.loops.Go(func() { s.repeat(shareEvery, s.renewShare) })
+	}
 	s.loops.Go(func() { s.repeat(indexEvery, s.keepIndex) })
 	s.loops.Go(s.compareLeases)
 	return s, nil
@@ -137,6 +148,9 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 func (s *Store) join(ctx context.Context) error {
 	if err := s.prepareSchema(ctx); err != nil {
 		return fmt.Errorf("schema: %w", err)
+	}
+	if err := s.divide(ctx); err != nil {
+		return err
 	}
 	return s.node.Join(ctx)
 }

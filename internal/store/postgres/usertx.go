@@ -281,8 +281,8 @@ func (t *userTx) rollback() error {
 const writeTotals = `
 	WITH change AS MATERIALIZED (
 		SELECT w.*, found.at
-		FROM unnest($1::text[], $2::smallint[], $3::bytea[], $4::integer[], $5::integer[], $6::integer[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::boolean[])
-			AS w (user_id, kind, lane, live, in_flight, retrying, ready, served, front, lowest, moved, look)
+		FROM unnest($1::text[], $2::smallint[], $3::bytea[], $4::integer[], $5::integer[], $6::integer[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::boolean[], $13::smallint[])
+			AS w (user_id, kind, lane, live, in_flight, retrying, ready, served, front, lowest, moved, look, shard)
 		LEFT JOIN LATERAL (` + laneRow + `) AS found ON true),
 	changed AS (
 		UPDATE posthaste.lanes l SET live = l.live + w.live, in_flight = l.in_flight + w.in_flight, retrying = l.retrying + w.retrying,
@@ -291,17 +291,17 @@ const writeTotals = `
 		FROM change w WHERE l.ctid = w.at
 		RETURNING w.look AND l.live > 0 AS look),
 	made AS (
-		INSERT INTO posthaste.lanes (user_id, kind, lane, live, in_flight, retrying, ready, served, front, moved)
-		SELECT user_id, kind, lane, live, in_flight, retrying, nullif(ready, -1), served, lowest, moved FROM change WHERE at IS NULL
+		INSERT INTO posthaste.lanes (user_id, kind, lane, shard, live, in_flight, retrying, ready, served, front, moved)
+		SELECT user_id, kind, lane, shard, live, in_flight, retrying, nullif(ready, -1), served, lowest, moved FROM change WHERE at IS NULL
 		RETURNING lane),
 	ends AS (
 		UPDATE posthaste.users SET position = w.position FROM (
-			SELECT found.at, w.position FROM unnest($13::text[], $14::bigint[]) AS w (user_id, position), LATERAL (
+			SELECT found.at, w.position FROM unnest($14::text[], $15::bigint[]) AS w (user_id, position), LATERAL (
 				SELECT ctid AS at FROM posthaste.users WHERE user_id = w.user_id ORDER BY position DESC LIMIT 1) AS found) AS w
 		WHERE ctid = w.at),
 	logged AS (
 		INSERT INTO posthaste.events (user_id, first, block, entries, number, bytes)
-		SELECT * FROM unnest($15::text[], $16::bigint[], $17::bytea[], $18::bytea[], $19::bigint[], $20::bigint[]))
+		SELECT * FROM unnest($16::text[], $17::bigint[], $18::bytea[], $19::bytea[], $20::bigint[], $21::bigint[]))
 	SELECT EXISTS (SELECT FROM changed WHERE look) OR EXISTS (SELECT FROM made)`
 
 // writeTotals writes the sums of the changes, with blocks of the log.
@@ -310,11 +310,12 @@ func (t *userTx) writeTotals(batch *pgx.Batch, blocks []newBlock) {
 	if len(users)+len(t.laneChanges)+len(blocks) == 0 {
 		return
 	}
+	own := t.store.share.Load().hasAny(t.laneChanges)
 	ends := []any{users, column(users, func(user string) int64 { return int64(t.last[user]) })}
 	batch.Queue(writeTotals, slices.Concat(t.laneColumns(), ends, blockColumns(blocks))...).QueryRow(func(r pgx.Row) error {
 		var ready bool
 		err := r.Scan(&ready)
-		t.ready = t.ready || ready
+		t.ready = t.ready || ready && own
 		return err
 	})
 	clear(t.grown)

@@ -193,15 +193,20 @@ type pollResult struct {
 func (s *Store) poll(ctx context.Context) (pollResult, error) {
 	followed := s.followers.users()
 	since := s.readyLanes.known()
+	share := s.share.Load()
 	if len(followed) == 0 { // as mostly
-		return row(ctx, s.control, pgx.RowToStructByPos[pollResult], `
-			SELECT '{}'::text[], '{}'::bigint[], (SELECT min(ready) FROM posthaste.lanes WHERE ready >= $1)`, since)
+		return row(ctx, s.control, pgx.RowToStructByPos[pollResult], share.queries().poll, share.first, share.end, since)
 	}
-	return row(ctx, s.control, pgx.RowToStructByPos[pollResult], `
-		SELECT coalesce(array_agg(user_id), '{}'), coalesce(array_agg(coalesce((`+lastPosition+`), 0)), '{}'),
-			(SELECT min(ready) FROM posthaste.lanes WHERE ready >= $2)
-		FROM unnest($1::text[]) AS w (user_id)`, followed, since)
+	return row(ctx, s.control, pgx.RowToStructByPos[pollResult], share.queries().pollFollowed, share.first, share.end, since, followed)
 }
+
+// The queries of a pollResult, with nextLane: without logs that are followed, and with them.
+const (
+	pollLanes = `SELECT '{}'::text[], '{}'::bigint[], (%s)`
+	pollLogs  = `
+		SELECT coalesce(array_agg(user_id), '{}'), coalesce(array_agg(coalesce((` + lastPosition + `), 0)), '{}'), (%s)
+		FROM unnest($4::text[]) AS w (user_id)`
+)
 
 // announce notifies those concerned: if a lane is ready, and if the time has changed when one will be.
 func (s *Store) announce(before, now pollResult) {

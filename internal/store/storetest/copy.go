@@ -23,10 +23,10 @@ type Opened struct {
 
 // RunCopy tests that what one backend keeps can be moved into another one, and from there
 // on. It lets each test of Run leave something behind in the first, copies that into the
-// second and from there into the third, and wants all three to keep the same, and what
+// second, from there into the next, and so on, and wants all to keep the same, and what
 // was copied to pass the audit. It takes one test in some, which their names decide, and all of
 // them if the environment variable STORETEST_COPIES is all.
-func RunCopy(t *testing.T, first, second, third func(t *testing.T) Opened) {
+func RunCopy(t *testing.T, first func(t *testing.T) Opened, others ...func(t *testing.T) Opened) {
 	every := uint32(16)
 	if os.Getenv("STORETEST_COPIES") == "all" {
 		every = 1
@@ -38,7 +38,7 @@ func RunCopy(t *testing.T, first, second, third func(t *testing.T) Opened) {
 		for _, p := range group.trials {
 			name := group.name + "/" + p.name
 			if crc32.ChecksumIEEE([]byte(name))%every == 0 {
-				t.Run(name, func(t *testing.T) { runCopy(t, p, first(t), second, third) })
+				t.Run(name, func(t *testing.T) { runCopy(t, p, first(t), others...) })
 			}
 		}
 	}

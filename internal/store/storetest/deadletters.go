@@ -151,10 +151,11 @@ func (tr *trial) fail(m *posthaste.Message, outcome posthaste.Outcome) *posthast
 	tr.Helper()
 	tr.settle(store.Failed(tr.claimOne(m), outcome))
 	all := tr.deadLetters(m.User, store.DeadLetterQuery{High: posthaste.MaxPosition, Limit: plenty})
-	if len(all) == 0 || all[0].Message.ID != m.ID {
+	at := slices.IndexFunc(all, func(d *posthaste.DeadLetter) bool { return d.Message.ID == m.ID })
+	if at < 0 || !posthaste.Position(all[0].ID).Time().Equal(posthaste.Position(all[at].ID).Time()) { // of one moment in any order
 		tr.Fatalf("the latest dead letter is not that of %s", m.ID)
 	}
-	return all[0]
+	return all[at]
 }
 
 // inBatches makes large dead letters and does something with them until none is left. Each

@@ -161,7 +161,7 @@ func (mk *maker) message(now time.Time, edits ...func(*posthaste.Message)) *post
 	for _, edit := range edits {
 		edit(m)
 	}
-	m.SetSlot()
+	m.SetSlot(nil)
 	mk.ids[m.User] = append(mk.ids[m.User], m.ID)
 	return m
 }

@@ -21,7 +21,14 @@ CREATE TABLE posthaste.users (
 CREATE TABLE posthaste.nodes (
     node       bigint PRIMARY KEY,
     expires_at timestamptz NOT NULL,
-    known      integer NOT NULL -- version of the schema that its program knows
+    known      integer NOT NULL, -- version of the schema that its program knows
+    drains     boolean NOT NULL DEFAULT false -- it has no share of the lanes any more
+);
+
+-- In how many partitions each user is divided, which the first node decides: one row.
+CREATE TABLE posthaste.divided (
+    one        boolean PRIMARY KEY DEFAULT true CHECK (one),
+    partitions integer NOT NULL
 );
 
 -- Jobs that one node at a time does: any node that finds the lease free or expired.
@@ -84,6 +91,7 @@ CREATE TABLE posthaste.lanes (
     user_id   text COLLATE "C" NOT NULL,
     kind      smallint NOT NULL,
     lane      bytea NOT NULL,
+    shard     smallint NOT NULL,  -- of the user; says which node serves the lane first
     live      integer NOT NULL,   -- messages that have not ended
     in_flight integer NOT NULL,   -- of them, claimed
     retrying  integer NOT NULL DEFAULT 0, -- of them, waiting for a retry

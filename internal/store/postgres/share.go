@@ -1,0 +1,153 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Nodes share the partitions of users, so that they seldom wait for each other's rows: each serves the
+// lanes of its own share first, and those of another only when they have been ready for leftFor. That
+// is all a share is: a row that is locked decides who changes what, so shares may overlap while nodes
+// come and go, and the lanes of a dead node wait no longer than that.
+const (
+	shards     = posthaste.Slots
+	leftFor    = "1000"                 // in milliseconds
+	shareEvery = 500 * time.Millisecond // how soon a node notices others that come and go
+)
+
+// shardOf returns the shard of a partition. The partitions of a user lie in a circle as its slots do,
+// so that each node gets as many, from a place that differs among users.
+func shardOf(partition string) int16 {
+	return shardAt(store.UserOf(partition), store.FirstSlot(partition))
+}
+
+func shardAt(user string, slot posthaste.Slot) int16 {
+	return int16((int(posthaste.SlotOf(user)) + int(slot)) % shards)
+}
+
+// share is the shards that a node serves first: from the first one to before the end.
+type share struct{ first, end int16 }
+
+// shareOf returns the share of a node that so many are before, of those that take part.
+func shareOf(before, nodes int) share {
+	nodes = max(1, nodes)
+	return share{int16(before * shards / nodes), int16((before + 1) * shards / nodes)}
+}
+
+func (s share) has(shard int16) bool { return s.first <= shard && shard < s.end }
+
+// hasAny reports whether something has happened in a lane of the share.
+func (s share) hasAny(lanes map[laneID]laneChange) bool {
+	for lane, change := range lanes {
+		if change.look && s.has(shardOf(lane.user)) {
+			return true
+		}
+	}
+	return false
+}
+
+// lookAhead is how many lanes are looked at to find the next one of a share. If there is none among
+// them, it is looked for again when the last of them is ready.
+const lookAhead = 100
+
+// laneQueries are queries of lanes that depend on the share of a node.
+type laneQueries struct{ due, next, poll, pollFollowed string }
+
+var alone, shared = newLaneQueries(1), newLaneQueries(lookAhead)
+
+func newLaneQueries(lookAhead int) laneQueries {
+	next := func(first, end, since, except string) string {
+		return fmt.Sprintf(nextLane, first, end, since, except, lookAhead)
+	}
+	return laneQueries{
+		due:          fmt.Sprintf(dueOfUsers, next("$5", "$6", "$4", "$3")),
+		next:         next("$1", "$2", "$3", "$4::text[]"),
+		poll:         fmt.Sprintf(pollLanes, next("$1", "$2", "$3", "'{}'")),
+		pollFollowed: fmt.Sprintf(pollLogs, next("$1", "$2", "$3", "'{}'")),
+	}
+}
+
+func (s share) queries() *laneQueries {
+	if s == shareOf(0, 1) {
+		return &alone
+	}
+	return &shared
+}
+
+// nextLane selects when to look at a lane again, given the first shard of a share, the one after its last,
+// since when lanes are ready, users that do not matter, and lookAhead.
+const nextLane = `
+	SELECT min(CASE WHEN shard >= %[1]s AND shard < %[2]s OR n = %[5]d THEN ready ELSE ready + ` + leftFor + ` END)
+	FROM (SELECT ready, shard, row_number() OVER (ORDER BY ready) AS n FROM posthaste.lanes
+		WHERE ready >= %[3]s AND user_id <> ALL(%[4]s) ORDER BY ready LIMIT %[5]d) AS l`
+
+// renewShare finds out what this node's share is. It keeps the last one if the database does not answer.
+func (s *Store) renewShare() {
+	if s.partitions <= 1 || s.drains.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.closing, pollTime)
+	defer cancel()
+	type place struct{ Before, Nodes int }
+	now, err := row(ctx, s.control, pgx.RowToStructByPos[place], `
+		SELECT count(*) FILTER (WHERE node < $1), count(*) FROM posthaste.nodes
+		WHERE expires_at > clock_timestamp() AND NOT drains`, s.node.Number())
+	if err == nil {
+		s.share.Store(new(shareOf(now.Before, now.Nodes)))
+	}
+}
+
+// Drain gives up this node's share. From then on it claims what waits too long at others.
+func (s *Store) Drain(ctx context.Context) error {
+	s.drains.Store(true)
+	s.share.Store(new(share{})) // what it still accepts may lie anywhere
+	_, err := s.control.Exec(ctx, `UPDATE posthaste.nodes SET drains = true WHERE node = $1`, s.node.Number())
+	return err
+}
+
+// Partitions is in how many parts each user is divided.
+func (s *Store) Partitions() store.Partitions { return s.partitions }
+
+// OwnSlot is a posthaste.OwnSlot of this node.
+func (s *Store) OwnSlot(user string, slot posthaste.Slot) posthaste.Slot {
+	share := s.share.Load()
+	width := posthaste.Slots / max(1, int(s.partitions))
+	var own []posthaste.Slot // that partitions begin with
+	for first := 0; first < posthaste.Slots; first += width {
+		if share.has(shardAt(user, posthaste.Slot(first))) {
+			own = append(own, posthaste.Slot(first))
+		}
+	}
+	home := slot - slot%posthaste.Slot(width)
+	if len(own) == 0 || share.has(shardAt(user, home)) {
+		return slot
+	}
+	return own[int(slot)%len(own)] + slot%posthaste.Slot(width)
+}
+
+const partitionsOfUser = `SELECT partitions FROM posthaste.divided`
+
+// divide notes in how many partitions the users of a database are divided, which the first node decides.
+func (s *Store) divide(ctx context.Context) error {
+	wanted := s.partitions
+	if !s.existing {
+		if _, err := s.pool.Exec(ctx, `INSERT INTO posthaste.divided (partitions) VALUES ($1) ON CONFLICT DO NOTHING`, int(cmp.Or(wanted, DefaultPartitions))); err != nil {
+			return err
+		}
+	}
+	found, err := row(ctx, s.pool, pgx.RowTo[int], partitionsOfUser)
+	if err != nil {
+		return fmt.Errorf("in how many partitions users are divided: %w", err)
+	}
+	if s.partitions = store.Partitions(found); wanted != 0 && wanted != s.partitions {
+		return fmt.Errorf("users of this database have %d partitions, and cannot have %d: start without that setting, or copy the database into a new one with it", found, wanted)
+	}
+	return nil
+}
