@@ -53,7 +53,7 @@ var picturedViews = []struct{ name, address, shows string }{
 	{"first-run", "/console/start", "QSTASH_TOKEN"},
 	{"overview", "/console/overview", "Failing destinations"},
 	{"messages", "/console/messages", "17 messages"},
-	{"log", "/console/logs", "the oldest was the last"},
+	{"log", "/console/logs", "in all."},
 	{"message", "/console/messages?open=" + picturedMessage, "Timeline"},
 	{"runs", "/console/runs", "run2"},
 	{"run", "/console/runs/run1", "charge the card"},

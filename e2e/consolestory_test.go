@@ -420,7 +420,7 @@ func testNarrowPhone(t *testing.T, b *browser, c *client) {
 		t.Error("the texts below the histogram run into each other")
 	}
 	page.do(chromedp.Navigate(c.base + "/console/logs?state=CANCEL_REQUESTED"))
-	page.sees("the oldest was the last.")
+	page.sees("entries in all.")
 	page.inspect("logs-narrow")
 	cut := evaluate[[]string](page, `[...document.querySelectorAll(".table-body .badge, .table-body time")].filter((part) => {
 		const [inner, outer] = [part.getBoundingClientRect(), part.parentElement.getBoundingClientRect()];

@@ -318,7 +318,7 @@ test("an exception in an answer", () => {
 });
 
 test("charts", () => {
-  assert.deepEqual([[], [0], [3], [7], [11], [430], [1000], [1001]].map((values) => roundMost(values)), [1, 1, 4, 10, 20, 500, 1000, 2000]);
+  assert.deepEqual([[], [0], [3], [7], [11], [430], [1000], [1001]].map((values) => roundMost(values)), [2, 2, 4, 10, 20, 600, 1000, 2000]);
   assert.deepEqual(runsOf([undefined, 1, 2, undefined, 3]), [[1, 3], [4, 5]]);
 });
 

@@ -123,11 +123,11 @@ export function runsOf(values: (number | undefined)[]): [number, number][] {
   return runs;
 }
 
-// roundMost returns a round number that is no less than any value, and at least 1.
+// roundMost returns a round number that is no less than any value, and at least 2. Its half is whole.
 export function roundMost(values: number[]): number {
-  const most = Math.max(1, ...values);
+  const most = Math.max(2, ...values);
   const power = 10 ** Math.floor(Math.log10(most));
-  return power * [1, 2, 4, 5, 10].find((step) => step * power >= most)!;
+  return power * [1, 2, 4, 6, 10].find((step) => step * power >= most)!;
 }
 
 export function Key({ tone, children, total }: { tone: string; children: ComponentChildren; total?: number }) {

@@ -140,7 +140,7 @@ function Footer({ feed, earliestFirst }: { feed: Feed<Row>; earliestFirst: boole
     );
   }
   if (feed.ended) {
-    return <span>{plural(feed.rows.length, "entry", "entries")}, the {earliestFirst ? "newest" : "oldest"} was the last.</span>;
+    return <span>{plural(feed.rows.length, "entry", "entries")} in all.</span>;
   }
   return <span>{feed.busy ? "Reading…" : ""}</span>;
 }
