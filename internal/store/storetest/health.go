@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -128,6 +129,14 @@ var healthPromises = []promise{
 		tr.wantHeld(map[store.Waiting]int{{State: created, Hold: store.HoldRate}: 2, {State: created, Hold: store.HoldKeyParallelism}: 1})
 		tr.updateFlowKey("slow", func(k *posthaste.FlowKey) { k.Paused = true })
 		tr.wantHeld(map[store.Waiting]int{{State: created, Hold: store.HoldKeyPaused}: 2, {State: created, Hold: store.HoldKeyParallelism}: 1})
+	}},
+	{"messages of queues wait for the pause of their flow-control key, wherever the key is", func(tr *trial) {
+		const queues = 8
+		for i := range queues {
+			tr.accept(through(fmt.Sprint("queue-", i)), func(m *posthaste.Message) { m.FlowControl.Key = "key" })
+		}
+		tr.updateFlowKey("key", func(k *posthaste.FlowKey) { k.Paused = true })
+		tr.wantHeld(map[store.Waiting]int{{State: posthaste.StateCreated, Hold: store.HoldKeyPaused}: queues})
 	}},
 	{"a queue lags from when its next message was due", func(tr *trial) {
 		long := strings.Repeat("q", 250) // its lane may have another name
