@@ -234,9 +234,7 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 	byKind := []string{"((user_id = w.k1) AND (kind = w.k2) AND "}
 	wanted := map[string][]string{
 		"users with ready lanes":  {"(ready <= $1)", "(node = n.node)"},
-		"those of a share":        {"(ready <= $1)", "(node = n.node)", "Index Cond: (ready >= $4)"},
 		"the next lane":           {"Index Scan using lanes_ready", "Index Cond: (ready >= $3)"},
-		"that of a share":         {"Index Scan using lanes_ready", "Index Cond: (ready >= $3)"},
 		"messages of ready lanes": {"(ready <= $1)", "(lane = l.lane) AND (place >= l.front) AND (place <= $7))", "(lane = l.lane) AND (place > $7))", "((user_id = l.user_id) AND (lane = l.lane))", "((user_id = w_1.user_id) AND (id = w_1.id))"},
 		"places":                  byID,
 		"endings":                 byID,

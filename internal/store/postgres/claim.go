@@ -162,7 +162,7 @@ func (s *Store) findDue(ctx context.Context, now time.Time, limit int, busy []st
 	err := outside{s.pool, ctx}.ask(func(batch *pgx.Batch) {
 		batch.Queue(txSettings)
 		share := s.share.Load()
-		collect(batch.Queue(share.queries().due, now.UnixMilli(), limit, busy, since, share.first, share.end), &found, pgx.RowToStructByPos[dueUsers])
+		collect(batch.Queue(dueOfUsers, now.UnixMilli(), limit, busy, since, share.first, share.end), &found, pgx.RowToStructByPos[dueUsers])
 	})
 	if err != nil {
 		return dueUsers{}, err
@@ -173,7 +173,7 @@ func (s *Store) findDue(ctx context.Context, now time.Time, limit int, busy []st
 
 // dueOfUsers selects dueUsers, for a share from $5 to before $6. OFFSET 0 keeps PostgreSQL from reading
 // lanes that are not ready.
-const dueOfUsers = `
+var dueOfUsers = `
 	SELECT
 		ARRAY(SELECT node FROM posthaste.nodes n WHERE expires_at <= clock_timestamp()
 			AND EXISTS (SELECT FROM posthaste.live l WHERE l.node = n.node AND l.node <> 0 OFFSET 0)),
@@ -181,8 +181,11 @@ const dueOfUsers = `
 			SELECT user_id, served FROM posthaste.lanes
 			WHERE ready BETWEEN $4 AND $1 AND (shard >= $5 AND shard < $6 OR ready <= $1 - ` + leftFor + `) AND user_id <> ALL($3) OFFSET 0) AS l
 			GROUP BY user_id ORDER BY min(served), user_id LIMIT $2),
-		(%s),
+		(` + nextLane("$5", "$6", "$4", "$3") + `),
 		(SELECT min(ready) FROM posthaste.lanes WHERE ready >= $4)`
+
+// nextOfShare selects when to look at a lane again.
+var nextOfShare = nextLane("$1", "$2", "$3", "$4::text[]")
 
 // claiming is one claim in a transaction of some users.
 type claiming struct {
@@ -220,7 +223,7 @@ func (c *claiming) run(tx *tx) error {
 	}
 	c.saveLanes()
 	share := c.store.share.Load()
-	c.queuedLast.Queue(share.queries().next, share.first, share.end, c.store.readyLanes.known(), c.overQuota).QueryRow(func(r pgx.Row) error { return r.Scan(&c.next) })
+	c.queuedLast.Queue(nextOfShare, share.first, share.end, c.store.readyLanes.known(), c.overQuota).QueryRow(func(r pgx.Row) error { return r.Scan(&c.next) })
 	return nil
 }
 

@@ -79,10 +79,8 @@ const Settings = txSettings
 
 // Planned are statements that must not become slower with what they are not about.
 var Planned = map[string]string{
-	"users with ready lanes":  alone.due,
-	"those of a share":        shared.due,
-	"the next lane":           alone.next,
-	"that of a share":         shared.next,
+	"users with ready lanes":  dueOfUsers,
+	"the next lane":           nextOfShare,
 	"messages of ready lanes": messagesInLanes,
 	"places":                  livesByID,
 	"endings":                 endingsByID,

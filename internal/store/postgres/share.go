@@ -53,40 +53,16 @@ func (s share) hasAny(lanes map[laneID]laneChange) bool {
 	return false
 }
 
-// lookAhead is how many lanes are looked at to find the next one of a share. If there is none among
-// them, it is looked for again when the last of them is ready.
-const lookAhead = 100
-
-// laneQueries are queries of lanes that depend on the share of a node.
-type laneQueries struct{ due, next, poll, pollFollowed string }
-
-var alone, shared = newLaneQueries(1), newLaneQueries(lookAhead)
-
-func newLaneQueries(lookAhead int) laneQueries {
-	next := func(first, end, since, except string) string {
-		return fmt.Sprintf(nextLane, first, end, since, except, lookAhead)
-	}
-	return laneQueries{
-		due:          fmt.Sprintf(dueOfUsers, next("$5", "$6", "$4", "$3")),
-		next:         next("$1", "$2", "$3", "$4::text[]"),
-		poll:         fmt.Sprintf(pollLanes, next("$1", "$2", "$3", "'{}'")),
-		pollFollowed: fmt.Sprintf(pollLogs, next("$1", "$2", "$3", "'{}'")),
-	}
+// nextLane returns a query for when to look at a lane again. Its parameters are the first shard of a share,
+// the one after its last, since when lanes are ready, and users that do not matter. If a thousand lanes of
+// others come before the first one of the share, that may be looked at a second late.
+func nextLane(first, end, since, except string) string {
+	lanes := `FROM posthaste.lanes WHERE ready >= ` + since + ` AND user_id <> ALL(` + except + `)`
+	return `
+		SELECT least(
+			(SELECT ready FROM (SELECT ready, shard ` + lanes + ` ORDER BY ready LIMIT 1000) AS l WHERE shard >= ` + first + ` AND shard < ` + end + ` LIMIT 1),
+			(SELECT min(ready) + ` + leftFor + ` ` + lanes + `))`
 }
-
-func (s share) queries() *laneQueries {
-	if s == shareOf(0, 1) {
-		return &alone
-	}
-	return &shared
-}
-
-// nextLane selects when to look at a lane again, given the first shard of a share, the one after its last,
-// since when lanes are ready, users that do not matter, and lookAhead.
-const nextLane = `
-	SELECT min(CASE WHEN shard >= %[1]s AND shard < %[2]s OR n = %[5]d THEN ready ELSE ready + ` + leftFor + ` END)
-	FROM (SELECT ready, shard, row_number() OVER (ORDER BY ready) AS n FROM posthaste.lanes
-		WHERE ready >= %[3]s AND user_id <> ALL(%[4]s) ORDER BY ready LIMIT %[5]d) AS l`
 
 // renewShare finds out what this node's share is. It keeps the last one if the database does not answer.
 func (s *Store) renewShare() {

@@ -195,16 +195,17 @@ func (s *Store) poll(ctx context.Context) (pollResult, error) {
 	since := s.readyLanes.known()
 	share := s.share.Load()
 	if len(followed) == 0 { // as mostly
-		return row(ctx, s.control, pgx.RowToStructByPos[pollResult], share.queries().poll, share.first, share.end, since)
+		return row(ctx, s.control, pgx.RowToStructByPos[pollResult], pollLanes, share.first, share.end, since)
 	}
-	return row(ctx, s.control, pgx.RowToStructByPos[pollResult], share.queries().pollFollowed, share.first, share.end, since, followed)
+	return row(ctx, s.control, pgx.RowToStructByPos[pollResult], pollLogs, share.first, share.end, since, followed)
 }
 
-// The queries of a pollResult, with nextLane: without logs that are followed, and with them.
-const (
-	pollLanes = `SELECT '{}'::text[], '{}'::bigint[], (%s)`
+// The queries of a pollResult: without logs that are followed, and with them.
+var (
+	pollLanes = `SELECT '{}'::text[], '{}'::bigint[], (` + nextLane("$1", "$2", "$3", "'{}'") + `)`
 	pollLogs  = `
-		SELECT coalesce(array_agg(user_id), '{}'), coalesce(array_agg(coalesce((` + lastPosition + `), 0)), '{}'), (%s)
+		SELECT coalesce(array_agg(user_id), '{}'), coalesce(array_agg(coalesce((` + lastPosition + `), 0)), '{}'),
+			(` + nextLane("$1", "$2", "$3", "'{}'") + `)
 		FROM unnest($4::text[]) AS w (user_id)`
 )
 
