@@ -18,7 +18,7 @@ const (
 
 var backend = flag.String("backend", backendEmbedded, "what the servers keep everything in: embedded, or postgres, which is started for the tests")
 
-var partitions = flag.Int("partitions", 4, "in how many partitions users of a database are divided")
+var partitions = flag.Int("partitions", 1, "in how many partitions users of a database are divided")
 
 func checkBackend() error {
 	if *backend != backendEmbedded && *backend != backendPostgres {

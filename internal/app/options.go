@@ -26,7 +26,7 @@ type Options struct {
 	CacheSize   int64 // bytes of the block cache of a directory's store
 	DiskReserve int64 // bytes of the disk of Data below which nothing new is accepted; 0: none
 	Connections int   // of this server to the database, at most
-	Partitions  int   // of each user in the database; 0: as it has them, or 4 in a new one
+	Partitions  int   // of each user in the database; 0: as it has them, or 1 in a new one
 
 	Tokens []string // texts of the accepted API tokens
 	// OwnToken asks for one more, for DefaultUser, that is made at the first start

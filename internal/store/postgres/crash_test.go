@@ -33,7 +33,7 @@ type crashable struct {
 }
 
 func (c *crashable) Open() (s store.Store, err error) {
-	c.store, err = postgres.Open(c.t.Context(), c.url, postgres.Options{}.WithPatience(claimPatience))
+	c.store, err = postgres.Open(c.t.Context(), c.url, postgres.Options{Partitions: 4}.WithPatience(claimPatience))
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -114,7 +113,7 @@ const partitionsOfUser = `SELECT partitions FROM posthaste.divided`
 func (s *Store) divide(ctx context.Context) error {
 	wanted := s.partitions
 	if !s.existing {
-		if _, err := s.pool.Exec(ctx, `INSERT INTO posthaste.divided (partitions) VALUES ($1) ON CONFLICT DO NOTHING`, int(cmp.Or(wanted, DefaultPartitions))); err != nil {
+		if _, err := s.pool.Exec(ctx, `INSERT INTO posthaste.divided (partitions) VALUES ($1) ON CONFLICT DO NOTHING`, max(1, int(wanted))); err != nil {
 			return err
 		}
 	}

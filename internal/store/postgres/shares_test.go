@@ -124,7 +124,7 @@ func TestPartitionsOfADatabase(t *testing.T) {
 			t.Errorf("Open for %d partitions = %v, want that it is refused", wanted, err)
 		}
 	}
-	wantPartitions(t, emptyDatabase(t), postgres.DefaultPartitions)
+	wantPartitions(t, emptyDatabase(t), 1)
 	undivided := emptyDatabase(t)
 	openDivided(t, undivided, 1)
 	wantPartitions(t, undivided, 1)

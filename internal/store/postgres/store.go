@@ -49,7 +49,7 @@ type Options struct {
 	// Memory is how many bytes of large messages this node may have claimed; 0: no limit.
 	Memory int
 	// Partitions is in how many parts each user is to be divided, which package partition does. 0: as
-	// they are, or DefaultPartitions in a new database. Open fails if they are divided otherwise.
+	// they are, or 1 in a new database. Open fails if they are divided otherwise.
 	Partitions store.Partitions
 	// Existing requires a schema of this version. By default it is created or migrated.
 	Existing bool
@@ -61,9 +61,6 @@ type Options struct {
 }
 
 const DefaultConnections = 10
-
-// DefaultPartitions costs a single node little, and lets a few of them add up.
-const DefaultPartitions = 4
 
 // Store implements store.Store, where its methods are described.
 type Store struct {
