@@ -137,6 +137,7 @@ var technologies = map[string][]string{
 	"github.com/fxamacker/cbor/v2":                   {"internal/store/record"},
 	"github.com/google/go-cmp":                       {"internal/store/storetest"},
 	"golang.org/x/net":                               {"internal/weburl"},
+	"golang.org/x/sync":                              {"internal/store/partition"},
 	"golang.org/x/term":                              {"internal/cli"},
 	"go.opentelemetry.io/contrib/bridges/otelslog":   {"internal/telemetry"},
 	"go.opentelemetry.io/contrib/bridges/prometheus": {"internal/telemetry"},
