@@ -89,11 +89,9 @@ var selectors = []selector{
 // TestRestartFilters restarts by every filter alone and by every two of them
 // (contract 4.2; workflows 7.1 and D 34, 41, 53).
 func TestRestartFilters(t *testing.T) {
+	sequential(t)
 	for i, first := range selectors {
 		t.Run(first.name, func(t *testing.T) { testSelection(t, first) })
-		if testing.Short() {
-			continue // nothing happens at the same time, and there are many
-		}
 		for _, second := range selectors[i+1:] {
 			if strings.Contains(second.name, "workflowRunId") && strings.Contains(first.name, "workflowRunId") ||
 				first.name == "workflowUrl" && second.name == "several URLs" {

@@ -13,6 +13,7 @@ import (
 // TestRestartOverrides restarts with every override, in both families of headers
 // (contract 4.2, rule 4; workflows 7.2 and D 42 and 54).
 func TestRestartOverrides(t *testing.T) {
+	sequential(t)
 	flow := func(key string, limit posthaste.FlowLimit) func(*posthaste.Settings) {
 		return func(s *posthaste.Settings) { s.FlowControl = posthaste.FlowControl{Key: key, FlowLimit: limit} }
 	}
@@ -223,6 +224,7 @@ func TestRestartOverLimit(t *testing.T) {
 // with a sentence and changes nothing (contract, decisions 5, 16 and 26; workflows
 // D 1, 3 and 37).
 func TestRestartMalformed(t *testing.T) {
+	sequential(t)
 	const cursors = `is not the cursor of an earlier answer or a Unix time in milliseconds`
 	tests := []struct{ name, params, body, header, want string }{
 		{"unknown parameter", "workflowUrI=x", "", "", `parameter "workflowUrI" is unknown`},

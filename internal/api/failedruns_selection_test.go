@@ -174,6 +174,7 @@ func TestRestartListed(t *testing.T) {
 // TestRestartLongList restarts more than 50 ids, page by page through the list
 // (workflows 7.1 and D 4).
 func TestRestartLongList(t *testing.T) {
+	sequential(t)
 	inRestartWorld(t, func(w *restartWorld) {
 		w.failMany(120)
 		before := w.inDLQ()

@@ -12,6 +12,7 @@ import (
 // TestRestartSizes restarts all that failed, page by page (contract 4.2, rules 1, 2 and 3;
 // workflows 7.1).
 func TestRestartSizes(t *testing.T) {
+	sequential(t)
 	for _, n := range []int{0, 1, 49, 50, 51, 151} {
 		t.Run(fmt.Sprint(n, " runs"), func(t *testing.T) {
 			inRestartWorld(t, func(w *restartWorld) {
@@ -42,9 +43,7 @@ func TestRestartSizes(t *testing.T) {
 // TestRestartLarge restarts runs with large payloads: fewer a page than are asked for, whose
 // cursors lead through all of them.
 func TestRestartLarge(t *testing.T) {
-	if testing.Short() {
-		t.Skip("nothing happens at the same time, and much is large")
-	}
+	sequential(t)
 	const n = 6
 	for _, test := range []struct {
 		name   string

@@ -70,6 +70,7 @@ func TestTwoSweeps(t *testing.T) {
 
 // TestRestartAgain repeats requests with an idempotency key (contract, decision 10).
 func TestRestartAgain(t *testing.T) {
+	sequential(t)
 	const key = "Idempotency-Key: k"
 	post := func(w *restartWorld, target string, header ...string) *httptest.ResponseRecorder {
 		return w.call("POST", "/v2/workflows/dlq/"+target, "", append(header, key)...)
@@ -260,6 +261,9 @@ func TestRestartDryRun(t *testing.T) {
 func TestRestartInTheBackground(t *testing.T) {
 	for _, kind := range []string{"restart", "resume"} {
 		t.Run(kind, func(t *testing.T) {
+			if kind == "resume" {
+				sequential(t)
+			}
 			inRestartWorld(t, func(w *restartWorld) {
 				without := newItem(230)
 				without.FlowControl.Key, without.FlowControl.Parallelism = "", 0

@@ -41,6 +41,14 @@ type restartWorld struct {
 	endpoint  *endpoint
 }
 
+// sequential skips a test under the race detector (make test), in which nothing new happens at the same time.
+func sequential(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it is run without the race detector")
+	}
+}
+
 // inRestartWorld runs a test in a synctest bubble.
 func inRestartWorld(t *testing.T, test func(w *restartWorld)) {
 	t.Helper()

@@ -119,6 +119,7 @@ var jsonRoutes = []struct {
 // TestHostileJSON has texts that are costly to read, or that readers disagree on. All of
 // them are refused, and in a sentence.
 func TestHostileJSON(t *testing.T) {
+	sequential(t)
 	const deep = 1_000_000
 	texts := map[string]string{
 		"deep arrays":           strings.Repeat("[", deep),

@@ -49,6 +49,7 @@ import (
 // Ids and cursors have names in order of appearance, such as {message1}. With
 // -update, responses and deliveries are written anew: read the diff.
 func TestScenarios(t *testing.T) {
+	sequential(t)
 	files, err := filepath.Glob("testdata/scenarios/*/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scenarios: %v", err)

@@ -56,6 +56,14 @@ type world struct {
 	ids   []posthaste.MessageID
 }
 
+// sequential skips a test under the race detector (make test), in which nothing new happens at the same time.
+func sequential(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it is run without the race detector")
+	}
+}
+
 // inWorld runs a scenario in a synctest bubble and audits what it left.
 func inWorld(t *testing.T, d engine.Dispatcher, options engine.Options, scenario func(w *world)) {
 	t.Helper()
@@ -316,6 +324,7 @@ func TestLimits(t *testing.T) {
 // TestDefaultRetriesKeepToTheLimit checks that the limit is for what was given, and that
 // nothing is retried more often than it allows.
 func TestDefaultRetriesKeepToTheLimit(t *testing.T) {
+	sequential(t)
 	inWorld(t, answers(broken), engine.Options{Limits: engine.Limits{Retries: 2}}, func(w *world) {
 		w.publish(engine.Publication{})
 		w.pass(24 * time.Hour)

@@ -41,7 +41,7 @@ func TestRetention(t *testing.T) {
 		a := newArchive(t)
 		days := 30
 		if testing.Short() {
-			days = 10
+			days = 5
 		}
 		for a.today() < days {
 			a.live(func() {
@@ -65,6 +65,7 @@ func TestRetention(t *testing.T) {
 
 // A flow-control key goes a day after it was of use, also where all else is kept for ever.
 func TestIdleFlowKeysGo(t *testing.T) {
+	sequential(t)
 	inWorld(t, answers(ok), engine.Options{}, func(w *world) {
 		w.publish(engine.Publication{Settings: posthaste.Settings{FlowControl: posthaste.FlowControl{Key: "k"}}})
 		w.pass(day - time.Minute)

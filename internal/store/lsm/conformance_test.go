@@ -74,9 +74,9 @@ func TestCrowdedMoment(t *testing.T) {
 }
 
 func TestCrash(t *testing.T) {
-	seeds := int64(50)
+	seeds := int64(20)
 	if testing.Short() {
-		seeds = 2
+		seeds = 1
 	}
 	storetest.RunCrash(t, seeds, func(t *testing.T) storetest.Crashable {
 		c := &crashable{fs: vfs.NewCrashableMem()}

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -227,6 +228,9 @@ func TestAClaimBeginsAtTheFrontOfALane(t *testing.T) {
 	}
 }
 
+// tidFirst finds a condition on a row's place, which PostgreSQL shows either way round.
+var tidFirst = regexp.MustCompile(`\((\S+) = ctid\)`)
+
 // Each table is read by conditions on its index that name what is looked for, whatever PostgreSQL
 // knows of the tables when it makes a plan: nothing at first, and then that they are empty.
 func TestPlansDoNotDependOnStatistics(t *testing.T) {
@@ -256,7 +260,7 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 	for _, known := range []string{`SELECT`, `ANALYZE`} {
 		execute(t, url, known)
 		for name, sql := range postgres.Planned {
-			plan := planOf(t, url, sql)
+			plan := tidFirst.ReplaceAllString(planOf(t, url, sql), "(ctid = $1)")
 			for _, text := range append([]string{"Index Cond: "}, wanted[name]...) {
 				if !strings.Contains(plan, text) {
 					t.Errorf("after %s, the plan of %s lacks %q:\n%s", known, name, text, plan)

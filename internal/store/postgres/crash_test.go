@@ -13,9 +13,9 @@ import (
 )
 
 func TestCrash(t *testing.T) {
-	seeds := int64(10)
+	seeds := int64(5)
 	if testing.Short() {
-		seeds = 2
+		seeds = 1
 	}
 	storetest.RunCrash(t, seeds, func(t *testing.T) storetest.Crashable {
 		c := &crashable{t: t, url: emptyDatabase(t)}

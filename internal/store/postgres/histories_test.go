@@ -22,7 +22,7 @@ func TestHistories(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sequential: nothing for the race detector")
 	}
-	storetest.RunHistories(t, 2, func(t *testing.T) ([]string, []store.Store) {
+	storetest.RunHistories(t, 1, func(t *testing.T) ([]string, []store.Store) {
 		embedded, err := lsm.Open("data", lsm.Options{FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
