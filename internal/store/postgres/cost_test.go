@@ -78,20 +78,27 @@ func entriesRead(t testing.TB, url string) (entries int64) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(t.Context()) }()
-	for others := 1; others > 0 && err == nil; { // they end a moment after the store has closed
-		err = conn.QueryRow(t.Context(), `
-			SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND state <> 'idle in transaction'`).Scan(&others)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	waitForTheEnd(t, conn)
 	err = conn.QueryRow(t.Context(), `
 		SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE indexrelname IN ('users_pkey', 'lanes_pkey', 'live_waiting')`).Scan(&entries)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return entries
+}
+
+// waitForTheEnd waits for the other connections to a database, which end a moment after their store has
+// closed: what they read and wrote is counted then.
+func waitForTheEnd(t testing.TB, conn *pgx.Conn) {
+	t.Helper()
+	for others := 1; others > 0; {
+		err := conn.QueryRow(t.Context(), `
+			SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND state <> 'idle in transaction'`).Scan(&others)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // costOf measures the life of some messages in a database that is used already.
@@ -102,9 +109,9 @@ func costOf(t testing.TB, messages int, live func(testing.TB, *ruled)) costs {
 	open := func() *ruled { return openWith(t, url, postgres.Options{}.WithTracer(counted)) }
 	s := open()
 	live(t, s)
-	_ = s.Close() // with its connections the database has counted their rows
-	s = open()
+	_ = s.Close()
 	wal, versions := written(t, url)
+	s = open()
 	counted.reset()
 	live(t, s)
 	statements, _ := counted.totals()
@@ -122,6 +129,7 @@ func written(t testing.TB, url string) (wal, versions int64) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(t.Context()) }()
+	waitForTheEnd(t, conn)
 	err = conn.QueryRow(t.Context(), `
 		SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, sum(n_tup_ins + n_tup_upd + n_tup_del)::bigint FROM pg_stat_user_tables`).Scan(&wal, &versions)
 	if err != nil {
