@@ -23,10 +23,11 @@ type Options struct {
 	// servers share.
 	Data        string
 	DatabaseURL string
-	CacheSize   int64 // bytes of the block cache of a directory's store
-	DiskReserve int64 // bytes of the disk of Data below which nothing new is accepted; 0: none
-	Connections int   // of this server to the database, at most
-	Partitions  int   // of each user in the database; 0: as it has them, or 1 in a new one
+	CacheSize   int64         // bytes of the block cache of a directory's store
+	DiskReserve int64         // bytes of the disk of Data below which nothing new is accepted; 0: none
+	Connections int           // of this server to the database, at most
+	NodeLease   time.Duration // how long it keeps its attempts while it is not heard from; 0: 10 s
+	Partitions  int           // of each user in the database; 0: as it has them, or 1 in a new one
 
 	Tokens []string // texts of the accepted API tokens
 	// OwnToken asks for one more, for DefaultUser, that is made at the first start

@@ -74,6 +74,7 @@ func openDatabase(ctx context.Context, options Options, node *telemetry.Node, fr
 			Clock:       node.Clock,
 			Memory:      messageMemory(options),
 			Partitions:  store.Partitions(options.Partitions),
+			Lease:       options.NodeLease,
 			Logger:      options.Log,
 		}))
 		switch {

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"net/url"
+	"time"
 
 	"posthaste"
+	"posthaste/internal/app"
 )
 
 // databaseSettings name a PostgreSQL that any number of servers share. The URL is a
@@ -11,6 +13,7 @@ import (
 type databaseSettings struct {
 	DatabaseURL         string `name:"database-url" group:"database" placeholder:"URL" help:"PostgreSQL database, which several servers may share: postgres://USER:PASSWORD@HOST:PORT/DATABASE."`
 	DatabaseConnections int    `group:"database" default:"10" help:"Maximum number of connections from this server to the database: 4 to 1000."`
+	NodeLease           span   `group:"database" default:"10s" help:"Time without a heartbeat after which other servers repeat this server's attempts in flight: 3s to 5m. An outage of the database that is longer ends them, too."`
 	partitionsSetting
 }
 
@@ -42,8 +45,15 @@ func (s *databaseSettings) check() error {
 		checkDatabaseURL(s.DatabaseURL),
 		// One listens to other nodes, one renews this node's lease, and two are left for everything else.
 		within("database-connections", count(s.DatabaseConnections), 4, 1000),
+		within("node-lease", s.NodeLease, span(3*time.Second), span(5*time.Minute)),
 		s.partitionsSetting.check(),
 	)
+}
+
+func (s *databaseSettings) addTo(options *app.Options) {
+	options.DatabaseURL = s.DatabaseURL
+	options.Connections, options.Partitions = s.DatabaseConnections, s.Partitions
+	options.NodeLease = time.Duration(s.NodeLease)
 }
 
 func checkDatabaseURL(text string) error {

@@ -103,8 +103,7 @@ func (c *devCommand) Run(t terminal, parsed *kong.Context) error {
 	}
 	options.Listeners = listeners
 	options.Data = directory
-	options.DatabaseURL = c.DatabaseURL
-	options.Connections = c.DatabaseConnections
+	c.addTo(&options)
 	options.Destinations = dispatch.Policy{Mode: dispatch.ModeAny}
 	options.CORS = true
 	options.SigningKeys = make(map[string]sign.KeyPair)

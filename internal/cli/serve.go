@@ -86,8 +86,7 @@ func (c *serveCommand) Run(t terminal) error {
 		return err
 	}
 	options.Data = c.Data
-	options.DatabaseURL = c.DatabaseURL
-	options.Connections, options.Partitions = c.DatabaseConnections, c.Partitions
+	c.addTo(&options)
 	options.TrustedProxies = prefixes(c.TrustedProxies)
 	options.Destinations = c.policy()
 	options.Alerts = c.alerts()

@@ -158,6 +158,8 @@ func TestSettingsAreRefused(t *testing.T) {
 		"a database of another kind":    {[]string{"serve", "--database-url=mysql://h/d"}, "database-url is not the URL of a PostgreSQL"},
 		"a database that is no URL":     {[]string{"serve", "--database-url=host=h dbname=d"}, "database-url is not the URL of a PostgreSQL"},
 		"too few connections":           {[]string{"serve", "--database-url=postgres://h/d", "--database-connections=3"}, "database-connections 3 is out of range: 4 to 1000 is accepted"},
+		"too short a lease":             {[]string{"serve", "--database-url=postgres://h/d", "--node-lease=2s"}, "node-lease 2s is out of range: 3s to 5m0s is accepted"},
+		"too long a lease":              {[]string{"dev", "--database-url=postgres://h/d", "--node-lease=6m"}, "node-lease 6m0s is out of range"},
 		"partitions: no power of two":   {[]string{"serve", "--database-url=postgres://h/d", "--partitions=3"}, "partitions 3 is not accepted: 0, 1, 2, 4, 8, 16, 32 or 64 is"},
 		"too many partitions":           {[]string{"dev", "--database-url=postgres://h/d", "--partitions=128"}, "partitions 128 is not accepted"},
 		"partitions of a directory":     {serve("--partitions=4"), "partitions 4 is for a database, and none is given"},

@@ -346,7 +346,7 @@ func TestCheckTellsOfLeasesThatNobodyWorksOn(t *testing.T) {
 		}
 		d := newDamager(t, url)
 		d.exec(fmt.Sprintf(`BEGIN;
-			INSERT INTO posthaste.nodes (node, known, expires_at) VALUES (12345, 1, clock_timestamp() + '%s');
+			INSERT INTO posthaste.nodes (node, known, lease, expires_at) VALUES (12345, 1, '10 s', clock_timestamp() + '%s');
 			UPDATE posthaste.live SET node = 12345, lease = %d, begun = true WHERE id = '%s';
 			UPDATE posthaste.lanes SET in_flight = 1 WHERE lane = (SELECT lane FROM posthaste.live WHERE id = '%[3]s');
 			COMMIT`, c.lives, posthaste.FirstPosition(start.Add(-c.claimed)), uuid(m.ID)))

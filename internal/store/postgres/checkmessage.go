@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
-	"posthaste/internal/store/postgres/node"
 	"posthaste/internal/store/record"
 )
 
@@ -50,7 +49,7 @@ func (c *checker) nodes() error {
 	return c.scan([]any{&number, &until}, func() {
 		c.Add("node %d: it counts as alive until %s; what it has claimed is not due again before that",
 			number, until.UTC().Format(time.RFC3339))
-	}, `SELECT node, expires_at FROM posthaste.nodes WHERE expires_at > clock_timestamp() + 2 * $1::interval`, node.LeaseTime)
+	}, `SELECT node, expires_at FROM posthaste.nodes WHERE expires_at > clock_timestamp() + 2 * lease`)
 }
 
 // checkedMessage is a message and what other tables say of it.

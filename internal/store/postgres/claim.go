@@ -175,8 +175,7 @@ func (s *Store) findDue(ctx context.Context, now time.Time, limit int, busy []st
 // lanes that are not ready.
 var dueOfUsers = `
 	SELECT
-		ARRAY(SELECT node FROM posthaste.nodes n WHERE expires_at <= clock_timestamp()
-			AND EXISTS (SELECT FROM posthaste.live l WHERE l.node = n.node AND l.node <> 0 OFFSET 0)),
+		` + deadNodes + `,
 		ARRAY(SELECT user_id FROM (
 			SELECT user_id, served FROM posthaste.lanes
 			WHERE ready BETWEEN $4 AND $1 AND (shard >= $5 AND shard < $6 OR ready <= $1 - ` + leftFor + `) AND user_id <> ALL($3) OFFSET 0) AS l

@@ -15,6 +15,7 @@ import (
 	"posthaste/internal/ledger"
 	"posthaste/internal/store"
 	"posthaste/internal/store/postgres"
+	"posthaste/internal/store/postgres/node"
 )
 
 const ann = "ann"
@@ -71,6 +72,22 @@ func TestANodeThatFellSilentSettlesNothingAndRecovers(t *testing.T) {
 	}
 	next := accept(t, other, start)
 	settle(t, silent, store.Delivered(claimOne(t, silent, next)))
+}
+
+// A node that has nothing to do notices that another one has died, and looks for work then.
+func TestADeadNodeIsNoticed(t *testing.T) {
+	url := emptyDatabase(t)
+	short := postgres.Options{Lease: node.ShortestLease}
+	silent, other := openWith(t, url, short), openWith(t, url, short)
+	m := accept(t, silent, start)
+	claimOne(t, silent, m)
+	drain(other.Wake())
+	if n := queryOne[int](t, url, `SELECT count(*) FROM posthaste.nodes WHERE lease = '3 s' AND expires_at <= clock_timestamp() + lease`); n != 2 {
+		t.Errorf("%d nodes have the lease that they were given, want 2", n)
+	}
+	execute(t, url, `UPDATE posthaste.nodes SET expires_at = '-infinity' WHERE node = (SELECT node FROM posthaste.live WHERE node <> 0)`)
+	wantSignal(t, "a dead node", other.Wake())
+	claimOne(t, other, m)
 }
 
 func TestWhatOneNodeCommitsWakesAnother(t *testing.T) {

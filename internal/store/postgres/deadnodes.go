@@ -10,6 +10,23 @@ import (
 	"posthaste/internal/store/postgres/node"
 )
 
+// deadNodes is a query for the dead nodes that have leases.
+const deadNodes = `ARRAY(
+	SELECT node FROM posthaste.nodes n WHERE expires_at <= clock_timestamp()
+		AND EXISTS (SELECT FROM posthaste.live l WHERE l.node = n.node AND l.node <> 0 OFFSET 0))`
+
+// beat sends a heartbeat, and wakes the engine if a node has died whose leases it can release.
+func (s *Store) beat() {
+	if s.node.Beat(s.closing); s.node.Away() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.closing, pollTime)
+	defer cancel()
+	if dead, err := row(ctx, s.control, pgx.RowTo[bool], `SELECT cardinality(`+deadNodes+`) > 0`); err == nil && dead {
+		s.signal()
+	}
+}
+
 // reapDeadNodes releases the leases of dead nodes: their messages are due again. A locked user
 // delays only their own messages.
 func (s *Store) reapDeadNodes(ctx context.Context, now time.Time) error {

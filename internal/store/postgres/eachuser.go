@@ -79,13 +79,16 @@ func (s *Store) changeLocked(ctx context.Context, now time.Time, timeout time.Du
 	return locked, nil
 }
 
+// restOfTask is how long a background task that failed rests.
+const restOfTask = 3 * time.Second
+
 // backgroundTask is work that a claim starts before it looks for messages, and that may have
 // to wait for locked users. It runs once at a time.
 type backgroundTask struct{ running atomic.Bool }
 
 // run starts the work unless it is running, and reports whether it did. It waits until the
 // work is done, for claimPatience at most. A failure is logged, unless the database cannot be
-// reached, and the task may run again after node.AliveEvery.
+// reached, and the task may run again after restOfTask.
 func (a *backgroundTask) run(ctx context.Context, s *Store, work func(context.Context) error) (begun bool) {
 	if !a.running.CompareAndSwap(false, true) {
 		return false
@@ -104,7 +107,7 @@ func (a *backgroundTask) run(ctx context.Context, s *Store, work func(context.Co
 		}
 		select {
 		case <-s.closing.Done():
-		case <-time.After(node.AliveEvery):
+		case <-time.After(restOfTask):
 		}
 		a.running.Store(false)
 		s.signal()

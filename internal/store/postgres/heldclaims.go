@@ -13,7 +13,6 @@ import (
 	"posthaste"
 	"posthaste/internal/flow"
 	"posthaste/internal/store"
-	"posthaste/internal/store/postgres/node"
 )
 
 // heldClaims are the claims that this process works on or is about to commit. They take its
@@ -164,7 +163,7 @@ func (s *Store) releaseInDoubt(ctx context.Context, now time.Time) error {
 // compareEvery is how often a node compares its leases in the database with the claims it
 // holds.
 const (
-	compareEvery   = node.AliveEvery
+	compareEvery   = 3 * time.Second
 	compareAtLeast = 30 * time.Second // however long it takes
 )
 
@@ -205,8 +204,8 @@ func (s *Store) releaseOrphans() error {
 // database's clock was set back. Nodes that live renew before that.
 func (s *Store) capExpiry(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, `
-		UPDATE posthaste.nodes SET expires_at = clock_timestamp() + $1::interval
-		WHERE expires_at > clock_timestamp() + 2 * $1::interval`, node.LeaseTime)
+		UPDATE posthaste.nodes SET expires_at = clock_timestamp() + lease
+		WHERE expires_at > clock_timestamp() + 2 * lease`)
 	return err
 }
 

@@ -194,7 +194,7 @@ func (b standby) each(t *testing.T, statement, before string) {
 func TestANodeThatDiedInTheFutureOfTheDatabase(t *testing.T) {
 	url := emptyDatabase(t)
 	s := open(t, url)
-	execute(t, url, `INSERT INTO posthaste.nodes (node, known, expires_at) VALUES (12345, 1, clock_timestamp() + '1 year'::interval)`)
+	execute(t, url, `INSERT INTO posthaste.nodes (node, known, lease, expires_at) VALUES (12345, 1, '10 s', clock_timestamp() + '1 year'::interval)`)
 	s.CompareLeases()
 	if !queryOne[bool](t, url, `
 		SELECT expires_at <= clock_timestamp() + '10 s'::interval FROM posthaste.nodes WHERE node = 12345`) {

@@ -9,12 +9,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"posthaste/internal/store/postgres/node"
 	"posthaste/internal/store/postgres/schema"
 )
 
 // callTime is how long a call waits for an unresponsive database.
-const callTime = node.LeaseTime
+const callTime = 10 * time.Second
 
 // Connecting takes connectTime at most. A dead idle connection is noticed after three
 // keepAlive, or within pingTime when it is used.

@@ -48,6 +48,9 @@ type Options struct {
 	Logger   *slog.Logger // nil: slog.Default()
 	// Memory is how many bytes of large messages this node may have claimed; 0: no limit.
 	Memory int
+	// Lease is how long this node keeps its claims while nothing is heard of it: node.ShortestLease to
+	// node.LongestLease; 0: node.DefaultLease.
+	Lease time.Duration
 	// Partitions is in how many parts each user is to be divided, which package partition does. 0: as
 	// they are, or 1 in a new database. Open fails if they are divided otherwise.
 	Partitions store.Partitions
@@ -120,7 +123,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		return nil, err
 	}
 	s.node = node.New(node.Options{
-		Control: s.control, Back: s.pool.Reset, Known: len(s.migrations), Logger: s.logger, Joined: options.Joined,
+		Control: s.control, Lease: cmp.Or(options.Lease, node.DefaultLease), Back: s.pool.Reset, Known: len(s.migrations), Logger: s.logger, Joined: options.Joined,
 		Clock: options.Clock, Offset: options.clockOffset, Any: options.AnyClock,
 	})
 	s.closing, s.close = context.WithCancel(context.Background())
@@ -132,7 +135,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	if err := s.reapDeadNodes(ctx, time.Time{}); err != nil {
 		s.logger.Warn("leases.kept", "error", err) // the first claim retries
 	}
-	s.loops.Go(func() { s.repeat(node.AliveEvery, func() { s.node.Beat(s.closing) }) })
+	s.loops.Go(func() { s.repeat(s.node.AliveEvery(), s.beat) })
 	s.loops.Go(s.pollCommits)
 	if s.renewShare(); s.partitions > 1 {
 		s.loops.Go(func() { s.repeat(shareEvery, s.renewShare) })

@@ -15,12 +15,13 @@ import (
 	"posthaste/internal/store"
 )
 
-// A node loses its leases LeaseTime after its last heartbeat; it sends three in that time. Its
-// row stays for GraveTime, to find leases that it took in a transaction longer than its life.
+// A node loses its leases when it has been silent for Options.Lease; it sends three heartbeats in that
+// time. Its row stays for GraveTime, to find leases that it took in a transaction longer than its life.
 const (
-	LeaseTime  = 10 * time.Second
-	AliveEvery = LeaseTime / 3
-	GraveTime  = time.Hour
+	DefaultLease  = 10 * time.Second
+	ShortestLease = 3 * time.Second
+	LongestLease  = 5 * time.Minute
+	GraveTime     = time.Hour
 )
 
 // ErrExpired says that this node counts as dead and must not claim.
@@ -29,7 +30,8 @@ var ErrExpired = errors.New("postgres: the session of this node has expired")
 // Options of a node.
 type Options struct {
 	Control *pgxpool.Pool // nobody else keeps its connections for long
-	Known   int           // version of the schema that the program knows
+	Lease   time.Duration
+	Known   int // version of the schema that the program knows
 	Logger  *slog.Logger
 	Back    func()                    // the database answers again, and calls are about to go on
 	Joined  func(node int64)          // see postgres.Options; may be nil
@@ -55,6 +57,9 @@ func New(options Options) *Node {
 		outage:  outage{logger: options.Logger, back: options.Back},
 	}
 }
+
+// AliveEvery is how often the node sends a heartbeat.
+func (n *Node) AliveEvery() time.Duration { return n.Lease / 3 }
 
 // Session is the present session, nil before the node has joined.
 func (n *Node) Session() *Session { return n.session.Load() }
@@ -96,7 +101,7 @@ func (n *Node) Join(ctx context.Context) error { return n.join(ctx, nil) }
 // Leave gives up all leases.
 func (n *Node) Leave(ctx context.Context) error {
 	n.Session().stop()
-	ctx, cancel := context.WithTimeout(ctx, AliveEvery)
+	ctx, cancel := context.WithTimeout(ctx, n.AliveEvery())
 	defer cancel()
 	_, err := n.Control.Exec(ctx, `UPDATE posthaste.nodes SET expires_at = clock_timestamp() WHERE node = $1`, n.Number())
 	return err
@@ -115,7 +120,7 @@ func (n *Node) Renew(ctx context.Context) (err error) {
 		var there time.Time
 		err := n.Control.QueryRow(ctx, `
 			UPDATE posthaste.nodes SET expires_at = clock_timestamp() + $2::interval
-			WHERE node = $1 AND expires_at > clock_timestamp() RETURNING clock_timestamp()`, t.Number, LeaseTime).Scan(&there)
+			WHERE node = $1 AND expires_at > clock_timestamp() RETURNING clock_timestamp()`, t.Number, n.Lease).Scan(&there)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
@@ -152,13 +157,13 @@ func (n *Node) join(ctx context.Context, lost *Session) error {
 	err := n.Control.QueryRow(ctx, `
 		WITH lost AS (
 			UPDATE posthaste.nodes SET expires_at = least(expires_at, clock_timestamp()) WHERE node = $3)
-		INSERT INTO posthaste.nodes (node, expires_at, known)
-		VALUES (nextval('posthaste.tokens'), clock_timestamp() + $1::interval, $2)
-		RETURNING node`, LeaseTime, n.Known, before).Scan(&number)
+		INSERT INTO posthaste.nodes (node, expires_at, lease, known)
+		VALUES (nextval('posthaste.tokens'), clock_timestamp() + $1::interval, $1::interval, $2)
+		RETURNING node`, n.Lease, n.Known, before).Scan(&number)
 	if err != nil {
 		return err
 	}
-	t := newSession(number, sentAt, func() {
+	t := newSession(number, sentAt, n.Lease, func() {
 		n.Logger.Warn("node.silent", "consequence", "other nodes may claim its messages; its attempts were ended")
 	})
 	if !n.session.CompareAndSwap(lost, t) {
@@ -175,7 +180,7 @@ func (n *Node) join(ctx context.Context, lost *Session) error {
 // Beat sends a heartbeat, and tries again until the next one is due. Of failures in a row, the first
 // is logged, and how many there were. A wrong clock and a database that is away are logged elsewhere.
 func (n *Node) Beat(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, AliveEvery)
+	ctx, cancel := context.WithTimeout(ctx, n.AliveEvery())
 	defer cancel()
 	for !n.Away() {
 		err := n.Renew(ctx)
@@ -189,7 +194,7 @@ func (n *Node) Beat(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(AliveEvery / 5): // by then it is known whether the database is away
+		case <-time.After(n.AliveEvery() / 5): // by then it is known whether the database is away
 		}
 		if !n.Away() {
 			n.notHeard(err)

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// sessionTime is how long a node counts on its leases after a heartbeat. It then ends its
-// attempts, a second before others may repeat them.
-const sessionTime = LeaseTime - time.Second
+// spare is how long before others may repeat its attempts a node ends them.
+const spare = time.Second
 
 // Session is this process under one number. It expires by the process's own clock, whether
 // or not the database can be reached, and never comes back.
@@ -16,15 +15,17 @@ type Session struct {
 	Number    int64
 	Held      context.Context // ends when the session expires
 	expire    func()          // idempotent
+	lasts     time.Duration   // after each heartbeat
 	mu        sync.Mutex
 	expiresAt time.Time
 	timer     *time.Timer
 }
 
-// newSession starts the session of a node whose heartbeat was sent at a time. onExpire is
-// called when it expires.
-func newSession(number int64, sentAt time.Time, onExpire func()) *Session {
-	t := &Session{Number: number, expiresAt: sentAt.Add(sessionTime)}
+// newSession starts the session of a node whose heartbeat was sent at a time, and renewed its lease.
+// onExpire is called when it expires.
+func newSession(number int64, sentAt time.Time, lease time.Duration, onExpire func()) *Session {
+	t := &Session{Number: number, lasts: lease - spare}
+	t.expiresAt = sentAt.Add(t.lasts)
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Held = ctx
 	t.expire = sync.OnceFunc(func() {
@@ -53,7 +54,7 @@ func (t *Session) aliveLocked() bool {
 func (t *Session) renew(sentAt time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if until := sentAt.Add(sessionTime); t.aliveLocked() && until.After(t.expiresAt) {
+	if until := sentAt.Add(t.lasts); t.aliveLocked() && until.After(t.expiresAt) {
 		t.expiresAt = until
 		t.timer.Reset(time.Until(until))
 	}

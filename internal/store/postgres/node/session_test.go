@@ -6,6 +6,8 @@ import (
 	"time"
 )
 
+const sessionTime = DefaultLease - spare
+
 func TestSession(t *testing.T) {
 	for name, c := range map[string]struct {
 		renewals []time.Duration // when the node said that it lives, and was heard at once
@@ -19,7 +21,7 @@ func TestSession(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun, told := time.Now(), 0
-				session := newSession(1, begun, func() { told++ })
+				session := newSession(1, begun, DefaultLease, func() { told++ })
 				for _, at := range c.renewals {
 					time.Sleep(time.Until(begun.Add(at)))
 					session.renew(begun.Add(at))
@@ -42,11 +44,11 @@ func TestSession(t *testing.T) {
 
 // A process that stood still hears an old answer when it goes on, before its timers run.
 func TestAnAnswerThatWasReadTooLate(t *testing.T) {
-	said := time.Now().Add(-LeaseTime)
-	if newSession(1, said, func() {}).Alive() {
+	said := time.Now().Add(-DefaultLease)
+	if newSession(1, said, DefaultLease, func() {}).Alive() {
 		t.Error("a node lives that spoke a lease ago")
 	}
-	session := newSession(1, time.Now(), func() {})
+	session := newSession(1, time.Now(), DefaultLease, func() {})
 	session.expiresAt = said // as if it had stood still, and the timer not run yet
 	if session.renew(said) || session.Held.Err() == nil {
 		t.Error("a node lives on by an answer that is a lease old")

@@ -21,6 +21,7 @@ CREATE TABLE posthaste.users (
 CREATE TABLE posthaste.nodes (
     node       bigint PRIMARY KEY,
     expires_at timestamptz NOT NULL,
+    lease      interval NOT NULL, -- how long after its last heartbeat that is
     known      integer NOT NULL, -- version of the schema that its program knows
     drains     boolean NOT NULL DEFAULT false -- it has no share of the lanes any more
 );
