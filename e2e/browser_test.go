@@ -350,13 +350,27 @@ func (p *tab) checkAccessibility(where string) {
 
 // picture keeps what the page looks like, if pictures are wanted.
 func (p *tab) picture(name string) {
+	if *screenshots != "" {
+		p.keep(name, p.capture())
+	}
+}
+
+// capture returns what the page looks like, as a PNG.
+func (p *tab) capture() []byte {
+	p.t.Helper()
+	data, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return data
+}
+
+// keep writes a picture, if pictures are wanted.
+func (p *tab) keep(name string, data []byte) {
 	if *screenshots == "" {
 		return
 	}
-	data, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-	if err == nil {
-		err = os.MkdirAll(*screenshots, 0o755)
-	}
+	err := os.MkdirAll(*screenshots, 0o755)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(*screenshots, name+".png"), data, 0o644)
 	}

@@ -118,11 +118,12 @@ func TestPictures(t *testing.T) {
 				if (width == 1024 && scheme == "light") || (width == 390 && scheme == "dark") {
 					page.checkAccessibility(name)
 				}
-				page.picture("standing-" + name)
 				if *renewPictures {
 					time.Sleep(time.Second / 4)
-					got[name] = page.coarse()
-				} else if fault := page.differs(kept[name]); fault != "" {
+					data := page.capture()
+					page.keep("standing-"+name, data)
+					got[name] = coarse(t, data)
+				} else if fault := page.differs("standing-"+name, kept[name]); fault != "" {
 					t.Errorf("%s does not look as kept: %s; -screenshots DIR shows what it looks like, and -renew-pictures keeps it", name, fault)
 				}
 			}
@@ -179,26 +180,25 @@ func (p *tab) checkLayout(where string) {
 
 // differs says how the window differs from a kept picture, "" once it looks alike: the last piece of
 // a page may be drawn after all that the page says.
-func (p *tab) differs(kept []byte) (fault string) {
+func (p *tab) differs(name string, kept []byte) (fault string) {
+	var data []byte
 	for range 20 {
-		if fault = compareCoarse(kept, p.coarse()); fault == "" {
+		data = p.capture()
+		if fault = compareCoarse(kept, coarse(p.t, data)); fault == "" {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+	p.keep(name, data)
 	return fault
 }
 
-// coarse returns what the window looks like: the colours of its cells, three bytes of six bits each.
-func (p *tab) coarse() (colours []byte) {
-	p.t.Helper()
-	data, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+// coarse returns the colours of a picture's cells, three bytes of six bits each.
+func coarse(t *testing.T, picture []byte) (colours []byte) {
+	t.Helper()
+	large, err := png.Decode(bytes.NewReader(picture))
 	if err != nil {
-		p.t.Fatal(err)
-	}
-	large, err := png.Decode(bytes.NewReader(data))
-	if err != nil {
-		p.t.Fatal(err)
+		t.Fatal(err)
 	}
 	small := image.NewRGBA(image.Rect(0, 0, pictureColumns, pictureRows))
 	draw.BiLinear.Scale(small, small.Bounds(), large, large.Bounds(), draw.Src, nil) // the mean of each cell

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-var restartRuns = flag.Int("restart-runs", 1000, "how many failed runs the restart test sweeps")
+var restartRuns = flag.Int("restart-runs", 400, "how many failed runs the restart test sweeps")
 
 // TestRestart sweeps the DLQ of runs while their endpoint goes on failing, and while
 // the server is killed at random moments: a sweep ends, and each run that had failed
