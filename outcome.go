@@ -34,6 +34,8 @@ type Outcome struct {
 
 	TimedOut bool // the destination gave no complete answer in time
 
+	Unsigned error // why no request was made, if it could not be signed
+
 	// RetryAfter is how long the destination asked us to wait, if HasRetryAfter.
 	RetryAfter    time.Duration
 	HasRetryAfter bool

@@ -111,6 +111,7 @@ type logEntry struct {
 	MessageID string          `json:"messageId"`
 	State     posthaste.State `json:"state"`
 	URL       string          `json:"url"`
+	Error     string          `json:"error"`
 }
 
 // logPage is a page of the log.

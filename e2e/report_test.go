@@ -69,7 +69,7 @@ func (r *report) checkComplete(wrong *problems, lives map[string][]logEntry) {
 	}
 	for id, life := range lives {
 		if got, want := once(life), wholeLife(life[0].URL); got != want {
-			wrong.add("the life of %s is %s, want %s", id, got, want)
+			wrong.add("the life of %s is %s, want %s%s", id, got, want, errorsOf(life))
 		}
 		for i, entry := range life[1:] {
 			again := entry.State == posthaste.StateActive && life[i].State == posthaste.StateActive
@@ -150,6 +150,16 @@ func wholeLife(url string) string {
 		return "CREATED ACTIVE ERROR RETRY ACTIVE DELIVERED"
 	}
 	return "CREATED ACTIVE DELIVERED"
+}
+
+// errorsOf returns why the attempts of a life failed.
+func errorsOf(life []logEntry) (text string) {
+	for _, entry := range life {
+		if entry.State == posthaste.StateError {
+			text += "; " + entry.Error
+		}
+	}
+	return text
 }
 
 // once returns the states of a life, with an ACTIVE that follows an ACTIVE left

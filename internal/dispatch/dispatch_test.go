@@ -384,8 +384,8 @@ func TestSigningFails(t *testing.T) {
 	m := newMessage("http://127.0.0.1:1")
 
 	got := d.Attempt(t.Context(), m, 0)
-	if got.Class != posthaste.OutcomeRetryable || got.Error != "the request could not be signed" {
-		t.Errorf("outcome %s %q", got.Class, got.Error)
+	if got.Class != posthaste.OutcomeRetryable || got.Error != "the request could not be signed" || got.Unsigned == nil {
+		t.Errorf("outcome %s %q, because of %v", got.Class, got.Error, got.Unsigned)
 	}
 	if text := log.String(); !strings.Contains(text, "disk on fire") || !strings.Contains(text, m.ID.String()) {
 		t.Errorf("log %q", text)

@@ -76,7 +76,9 @@ func (d *Dispatcher) unsigned(parent context.Context, m *posthaste.Message, caus
 		return retryable(abandoned)
 	}
 	d.log(slog.LevelError, "attempt.unsigned", m, cause)
-	return retryable("the request could not be signed")
+	outcome := retryable("the request could not be signed")
+	outcome.Unsigned = cause
+	return outcome
 }
 
 // unanswered returns the outcome without a complete response.

@@ -148,6 +148,10 @@ func (e *Engine) attempt(claim store.Claim) {
 		e.release(claim)
 		return
 	}
+	if unsigned := report.Outcome.Unsigned; errors.Is(unsigned, store.ErrUnavailable) {
+		e.giveBack(ctx, claim, "sign.failed", unsigned) // the destination has failed at nothing
+		return
+	}
 	settlement, err := e.decide(claim, report.Outcome)
 	if err != nil {
 		e.giveBack(ctx, claim, "callback.failed", err)

@@ -126,3 +126,24 @@ func TestSettlementThatTookPlaceUnknown(t *testing.T) {
 		}
 	})
 }
+
+// unsigned is a Dispatcher that cannot read the key of its first request.
+type unsigned struct{ attempts atomic.Int64 }
+
+func (u *unsigned) Attempt(context.Context, *posthaste.Message, int) posthaste.Outcome {
+	if u.attempts.Add(1) == 1 {
+		return posthaste.Outcome{Unsigned: errAway}
+	}
+	return ok
+}
+
+// A message whose request could not be signed because the store was unavailable has lost no
+// attempt.
+func TestUnsignedIsNoAttempt(t *testing.T) {
+	dispatcher := &unsigned{}
+	inWorld(t, dispatcher, engine.Options{}, func(w *world) {
+		id := w.publish(engine.Publication{Settings: posthaste.Settings{Retries: new(int)}})
+		w.pass(5 * time.Second)
+		w.wantLog(id, "0s CREATED", "0s ACTIVE", "1s ACTIVE", "1s DELIVERED")
+	})
+}
