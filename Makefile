@@ -27,17 +27,20 @@ POSTGRES_VERSIONS = 14.23.0-beta.17 15.18.0-beta.17 16.14.0-beta.17 17.10.0-beta
 NEWEST_POSTGRES = $(lastword $(POSTGRES_VERSIONS))
 export POSTHASTE_TEST_POSTGRES ?= $(wildcard $(CURDIR)/bin/postgres/$(NEWEST_POSTGRES)/node_modules/*/*/native/bin)
 
-# Packages in which things happen at the same time: their tests run a second time, in their
-# short form, under the race detector.
-RACE = ./internal/alert ./internal/api ./internal/app ./internal/client ./internal/dispatch ./internal/engine \
-	./internal/eventlog ./internal/store/lsm ./internal/store/postgres ./internal/telemetry ./internal/workflow
+# Packages in which most happens at the same time: their tests run a second time, in their
+# short form, under the race detector; of those on PostgreSQL the ones with several nodes or
+# callers. Those of MORE_RACE do so in make torture; the program that RACE_PROGRAM tests has
+# them in it.
+RACE = ./internal/dispatch ./internal/engine ./internal/eventlog ./internal/store/lsm
+MORE_RACE = ./internal/alert ./internal/api ./internal/app ./internal/client ./internal/store/postgres ./internal/telemetry ./internal/workflow
+RACE_POSTGRES = -run 'Conformance|Concurrency|Nodes|Crowded|UnderLoad|AtOnce' ./internal/store/postgres
 
 # The end-to-end tests in which the program itself is under the race detector.
-RACE_PROGRAM = -run '^(TestKill|TestFollow|TestFlowControl)$$' -kills=5 -flow-messages=1000 -follow-messages=300
+RACE_PROGRAM = -run '^(TestKill|TestFollow|TestFlowControl)$$' -kills=3 -flow-messages=500 -follow-messages=200
 
 # The end-to-end tests to which it makes a difference that the store is a PostgreSQL.
 ON_POSTGRES = -run '^Test(Cluster|Copy|DatabaseCommands|FlowControl|Follow|Kill|Log|Memory|Partition|Queue|Restart|RestartThroughTwoNodes|SDK|SDKAreas|Workflows)$$' \
-	-kills=5 -queue-messages=400 -flow-messages=1500 -restart-runs=300 -cluster-kills=6
+	-kills=4 -queue-messages=200 -flow-messages=1000 -log-messages=300 -restart-runs=100 -cluster-kills=4
 
 # The packages whose tests take longest come first: one that is begun last keeps a processor
 # idle.
@@ -66,9 +69,10 @@ test-packages: ## run the tests of packages, and those of RACE again under the r
 	$(GO) test -timeout 20m $(LONGEST) $$($(GO) list ./... | grep -v /e2e$$)
 	$(GO) -C tools/bench test -timeout 20m .
 	$(WITH_RACE) $(GO) test -race -short -timeout 20m $(RACE)
+	$(WITH_RACE) $(GO) test -race -short -timeout 20m $(RACE_POSTGRES)
 
 test-program: bin/tested ## run the end-to-end tests
-	POSTHASTE_SCREENSHOTS=$(CURDIR)/bin/screenshots POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(GO) test -timeout 20m ./e2e
+	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(GO) test -timeout 20m ./e2e
 
 test-program-again: bin/tested ## run some of them on PostgreSQL, and some under the race detector
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(GO) test -timeout 20m ./e2e -backend=postgres $(ON_POSTGRES)
@@ -105,6 +109,9 @@ torture: deps ## run kills, power losses, damage, broken disks, wrong clocks, sl
 	$(WITH_RACE) $(GO) build -race -o bin/tested-race ./cmd/posthaste
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(WITH_RACE) $(GO) test -race -run 'TestKill$$' -v -timeout 2h ./e2e -kills=$(KILLS)
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(WITH_RACE) $(GO) test -race -run 'TestRestart$$' -timeout 1h ./e2e -restart-runs=10000
+	$(GO) test -run 'TestLog$$' -timeout 1h ./e2e -log-messages=1200
+	$(GO) test -run 'TestLog$$' -timeout 1h ./e2e -log-messages=1200 -backend=postgres
+	$(WITH_RACE) $(GO) test -race -timeout 1h $(RACE) $(MORE_RACE)
 	WORKFLOW_SEEDS=500 $(GO) test -run TestRandom -timeout 1h ./internal/workflow
 	WORKFLOW_SEEDS=$(HISTORIES) $(GO) test -run 'TestFlowsOfTwoNodes$$' -timeout 2h ./internal/workflow
 	STORETEST_SEEDS=$(SEEDS) $(GO) test -run 'TestCrash$$' -timeout 2h ./internal/store/lsm

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
@@ -17,10 +18,7 @@ const (
 	orderEarliest = "earliestFirst"
 )
 
-const (
-	corpusSize = 1200 // messages that are in the log when it is read
-	addedSize  = 800  // messages that are published while it is read
-)
+var logMessages = flag.Int("log-messages", 600, "how many messages the log test publishes before it reads the log; it publishes two thirds of that again meanwhile")
 
 // otherToken is {"UserID":"other","Password":"secret"}.
 const otherToken = "eyJVc2VySUQiOiJvdGhlciIsIlBhc3N3b3JkIjoic2VjcmV0In0="
@@ -54,7 +52,7 @@ func fillLog(t *testing.T, c *client, random *rand.Rand) *corpus {
 	corpus := newCorpus(t, c, first, second, "localhost:"+port)
 	stranger := newCorpus(t, c.as(otherToken), first)
 	for range 10 {
-		if err := corpus.publish(t.Context(), random, corpusSize/10); err != nil {
+		if err := corpus.publish(t.Context(), random, *logMessages/10); err != nil {
 			t.Fatal(err)
 		}
 		if err := stranger.publish(t.Context(), random, 16); err != nil {
@@ -187,7 +185,7 @@ func compareWhileWriting(t *testing.T, c *corpus, before []logEntry, filters []f
 	failures := make([]error, len(questions))
 	var writing, reading sync.WaitGroup
 	var writingFailure error
-	writing.Go(func() { writingFailure = c.publish(t.Context(), random, addedSize) })
+	writing.Go(func() { writingFailure = c.publish(t.Context(), random, *logMessages*2/3) })
 	for i, q := range questions {
 		reading.Go(func() { answers[i], _, failures[i] = q.ask(t.Context(), c.client) })
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func TestCrash(t *testing.T) {
-	seeds := int64(5)
+	seeds := int64(2)
 	if testing.Short() {
 		seeds = 1
 	}

@@ -207,7 +207,7 @@ func queryPromises[T any](make func(*trial) *archive[T], nothingHas map[string]p
 		{"each field filters alone", func(tr *trial) {
 			a := make(tr)
 			for _, field := range a.fields {
-				for range 6 {
+				for range 3 {
 					a.ask(field)
 				}
 			}
@@ -222,7 +222,7 @@ func queryPromises[T any](make func(*trial) *archive[T], nothingHas map[string]p
 		}},
 		{"any set of fields filters any range, both ends included", func(tr *trial) {
 			a := make(tr)
-			for range 100 {
+			for range 50 {
 				a.askRange()
 			}
 		}},
@@ -258,7 +258,7 @@ func (a *archive[T]) ask(fields ...field[T]) {
 	var filter posthaste.Filter
 	for range 2 {
 		a.narrow(&filter, fields...)
-		limit := []int{3, 20, plenty}[a.rng.IntN(3)]
+		limit := []int{7, 50, plenty}[a.rng.IntN(3)]
 		a.compare(question{filter: filter, high: posthaste.MaxPosition, oldestFirst: a.rng.IntN(2) == 0, limit: limit})
 	}
 }

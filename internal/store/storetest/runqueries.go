@@ -66,7 +66,7 @@ var runQueryPromises = slices.Concat(queryPromises(runsStarted, noRunHas), []pro
 	}},
 	{"what has changed is found as it is", func(tr *trial) {
 		a := tr.makeRuns(60)
-		for range 5 {
+		for range 2 {
 			a.shake()
 			for _, field := range runFields {
 				a.archive(false).ask(field)
@@ -77,7 +77,7 @@ var runQueryPromises = slices.Concat(queryPromises(runsStarted, noRunHas), []pro
 	{"changes while a reader pages do not disturb it", func(tr *trial) {
 		for _, query := range []store.RunQuery{{}, {OldestFirst: true}, {Failed: true}, {Failed: true, OldestFirst: true}} {
 			query.High, query.Limit = posthaste.MaxPosition, 3
-			tr.makeRuns(30).page(query)
+			tr.makeRuns(15).page(query)
 		}
 	}},
 })
