@@ -121,6 +121,7 @@ torture: deps ## run kills, power losses, damage, broken disks, wrong clocks, sl
 	DAMAGE_SEEDS=$(DAMAGES) $(GO) test -run TestDamage -v -timeout 1h ./internal/store/lsm
 	$(GO) test -run 'TestMissingFile|TestFailingDisk|TestStall|TestFullDisk' -v ./internal/store/lsm
 	$(GO) test -run Clock -v ./internal/engine
+	$(GO) test -run 'TestPictures$$' -timeout 1h ./e2e -screenshots $(CURDIR)/bin/screenshots
 	$(GO) test -run 'TestFullDisk$$|TestNoSpaceLeft|TestDirectoryInUse|TestDamagedDirectory|TestBackup$$' -v -timeout 1h ./e2e -need-root
 	$(GO) test -run TestSlowClients -v -timeout 2h ./e2e -slow-clients=$(SLOW)
 	$(GO) build -o bin/tested ./cmd/posthaste
