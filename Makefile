@@ -39,8 +39,8 @@ RACE_POSTGRES = -run 'Conformance|Concurrency|Nodes|Crowded|UnderLoad|AtOnce' ./
 RACE_PROGRAM = -run '^(TestKill|TestFollow|TestFlowControl)$$' -kills=3 -flow-messages=500 -follow-messages=200
 
 # The end-to-end tests to which it makes a difference that the store is a PostgreSQL.
-ON_POSTGRES = -run '^Test(Cluster|Copy|DatabaseCommands|FlowControl|Follow|Kill|Log|Memory|Partition|Queue|Restart|RestartThroughTwoNodes|SDK|SDKAreas|Workflows)$$' \
-	-kills=4 -queue-messages=200 -flow-messages=1000 -log-messages=300 -restart-runs=100 -cluster-kills=4
+ON_POSTGRES = -run '^Test(Cluster|Copy|DatabaseCommands|Kill|Log|Partition|Queue|Restart|RestartThroughTwoNodes|SDK|Workflows)$$' \
+	-kills=4 -queue-messages=200 -log-messages=300 -restart-runs=100 -cluster-kills=4
 
 # The packages whose tests take longest come first: one that is begun last keeps a processor
 # idle.
@@ -111,6 +111,7 @@ torture: deps ## run kills, power losses, damage, broken disks, wrong clocks, sl
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(WITH_RACE) $(GO) test -race -run 'TestRestart$$' -timeout 1h ./e2e -restart-runs=10000
 	$(GO) test -run 'TestLog$$' -timeout 1h ./e2e -log-messages=1200
 	$(GO) test -run 'TestLog$$' -timeout 1h ./e2e -log-messages=1200 -backend=postgres
+	$(GO) test -run '^Test(FlowControl|Follow|Memory|SDKAreas)$$' -timeout 1h ./e2e -backend=postgres
 	$(WITH_RACE) $(GO) test -race -timeout 1h $(RACE) $(MORE_RACE)
 	WORKFLOW_SEEDS=500 $(GO) test -run TestRandom -timeout 1h ./internal/workflow
 	WORKFLOW_SEEDS=$(HISTORIES) $(GO) test -run 'TestFlowsOfTwoNodes$$' -timeout 2h ./internal/workflow
