@@ -65,7 +65,7 @@ var runQueryPromises = slices.Concat(queryPromises(runsStarted, noRunHas), []pro
 		}
 	}},
 	{"what has changed is found as it is", func(tr *trial) {
-		a := tr.makeRuns(60)
+		a := tr.makeRuns(30)
 		for range 2 {
 			a.shake()
 			for _, field := range runFields {
@@ -83,8 +83,8 @@ var runQueryPromises = slices.Concat(queryPromises(runsStarted, noRunHas), []pro
 })
 
 // runsStarted are runs that differ in all that can be filtered, runsFailed those in the DLQ.
-func runsStarted(tr *trial) *archive[*posthaste.Run] { return tr.makeRuns(60).archive(false) }
-func runsFailed(tr *trial) *archive[*posthaste.Run]  { return tr.makeRuns(60).archive(true) }
+func runsStarted(tr *trial) *archive[*posthaste.Run] { return tr.makeRuns(30).archive(false) }
+func runsFailed(tr *trial) *archive[*posthaste.Run]  { return tr.makeRuns(30).archive(true) }
 
 // runSet is all runs of ann, which queries are compared with.
 type runSet struct {
