@@ -19,7 +19,7 @@ HISTORIES ?= 200
 
 # Programs the tests need, and the Debian packages that have them. The race
 # detector links with a C compiler; the product itself is built without one.
-NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm chromium=chromium python3=python3 /usr/lib/postgresql/*/bin/postgres=postgresql /usr/sbin/pgbouncer=pgbouncer ip=iproute2
+NEEDS = gcc=gcc,libc6-dev curl=curl node=nodejs npm=npm chromium=chromium chromium-headless-shell=chromium-headless-shell python3=python3 /usr/lib/postgresql/*/bin/postgres=postgresql /usr/sbin/pgbouncer=pgbouncer ip=iproute2
 
 # Versions of PostgreSQL for make postgres-versions. The last one is for all tests, where npm has it;
 # elsewhere, and by go test alone, the newest that Debian has installed is used.

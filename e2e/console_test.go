@@ -70,7 +70,7 @@ func readFiles(t *testing.T, directory string) map[string][]byte {
 func TestConsole(t *testing.T) {
 	onceOnly(t)
 	t.Parallel()
-	b := startBrowser(t)
+	b := startBrowser(t, withoutWindows)
 	server, direct := startDev(t, "--port", "0")
 	c := &client{base: described(t, direct.base), token: direct.token, http: direct.http}
 	s := newSink(t)

@@ -65,7 +65,7 @@ func TestFirstPaint(t *testing.T) {
 	}
 	_, c := startServe(t, directory, "--log-level", "error")
 	lengthenLog(t, c, *paintEntries)
-	b := startBrowser(t)
+	b := startBrowser(t, withWindows)
 	const times = 15
 	var paints, rows []float64
 	for range times {

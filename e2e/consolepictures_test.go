@@ -92,7 +92,7 @@ const standing = `
 func TestPictures(t *testing.T) {
 	onceOnly(t)
 	t.Parallel()
-	b := startBrowser(t)
+	b := startBrowser(t, withWindows)
 	_, c := startDev(t, "--port", "0")
 	api := startAnswers(t, c)
 	kept, got := readPictures(t), map[string][]byte{}
