@@ -75,7 +75,7 @@ var layers = map[string]layer{
 		"the rules of delivery speak to the world through the store and through interfaces of their own"},
 	"internal/workflow": {[]string{"internal/engine", "internal/store"},
 		"runs are made of the engine's messages; the engine knows them by an interface of its own"},
-	"internal/dispatch": {[]string{"internal/weburl"},
+	"internal/dispatch": {[]string{"internal/backoff", "internal/weburl"},
 		"one attempt over HTTP knows neither retries nor storage; signatures and the rules of reset headers are handed in"},
 	"internal/eventlog": {[]string{"internal/store", "internal/store/index"},
 		"the log is read from the store; nothing that happens passes through it; followers are found by the terms of an event, as events are by those of a filter"},

@@ -15,9 +15,9 @@ var cronWords = []struct {
 	cron, words string
 	ticks       func(at time.Time) bool
 }{
-	{"* * * * *", "every minute every day", func(time.Time) bool { return true }},
+	{"* * * * *", "every minute", func(time.Time) bool { return true }},
 	{"*/90 * * * *", "every hour, on the hour every day", func(at time.Time) bool { return at.Minute() == 0 }},
-	{"*/15 * * * *", "every 15 minutes every day", func(at time.Time) bool { return at.Minute()%15 == 0 }},
+	{"*/15 * * * *", "every 15 minutes", func(at time.Time) bool { return at.Minute()%15 == 0 }},
 	{"*/25 * * * *", "at minute 0, 25 and 50 of every hour every day",
 		func(at time.Time) bool { return slices.Contains([]int{0, 25, 50}, at.Minute()) }},
 	{"50/4 * * * *", "at minute 50, 54 and 58 of every hour every day",

@@ -1,6 +1,7 @@
 package backoff
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -28,6 +29,22 @@ func ParseDuration(text string) (time.Duration, error) {
 			"such as 90s or 1d10h30m, or a number of seconds, up to 292 years in all", text)
 	}
 	return time.Duration(math.Round(nanoseconds)), nil
+}
+
+// FormatDuration writes a duration in units of days to seconds, without those that are zero: "366d",
+// "1d12h", "2h", "1m30s".
+func FormatDuration(d time.Duration) string {
+	text := (d % (24 * time.Hour)).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	if days := d / (24 * time.Hour); days > 0 {
+		text = fmt.Sprintf("%dd%s", days, strings.TrimSuffix(text, "0s"))
+	}
+	return text
 }
 
 // sumParts adds up in floating point: exact for whole seconds up to a century,

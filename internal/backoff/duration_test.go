@@ -115,3 +115,27 @@ func FuzzParseDuration(f *testing.F) {
 		}
 	})
 }
+
+func TestFormatDuration(t *testing.T) {
+	tests := []struct {
+		duration time.Duration
+		want     string
+	}{
+		{1500 * time.Millisecond, "1.5s"},
+		{10 * time.Second, "10s"},
+		{90 * time.Second, "1m30s"},
+		{10 * time.Minute, "10m"},
+		{2 * time.Hour, "2h"},
+		{2*time.Hour + time.Minute, "2h1m"},
+		{2*time.Hour + time.Second, "2h0m1s"},
+		{24 * time.Hour, "1d"},
+		{36 * time.Hour, "1d12h"},
+		{366 * 24 * time.Hour, "366d"},
+		{0, "0s"},
+	}
+	for _, test := range tests {
+		if got := backoff.FormatDuration(test.duration); got != test.want {
+			t.Errorf("FormatDuration(%d) = %q, want %q", test.duration, got, test.want)
+		}
+	}
+}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"posthaste/internal/backoff"
 )
 
 const abandoned = "the attempt was abandoned"
@@ -117,9 +119,9 @@ func explainResponse(err error, host string, limit time.Duration) string {
 	case errors.Is(err, errNoMemory):
 		return "no memory was left for the response of " + host + " beside other large responses"
 	case errors.Is(err, context.DeadlineExceeded) && errors.Is(err, errIncomplete):
-		return "no complete response within " + formatDuration(limit)
+		return "no complete response within " + backoff.FormatDuration(limit)
 	case errors.Is(err, context.DeadlineExceeded):
-		return "no response within " + formatDuration(limit)
+		return "no response within " + backoff.FormatDuration(limit)
 	case isDisconnect(err) && errors.Is(err, errIncomplete):
 		return host + " closed the connection before its response was complete"
 	case isDisconnect(err):
@@ -161,16 +163,4 @@ func isHandshakeTimeout(err error) bool {
 func isOversizedHeader(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "response headers exceeded") || strings.Contains(text, "response header list larger")
-}
-
-// formatDuration omits zero units: "2h", not "2h0m0s".
-func formatDuration(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

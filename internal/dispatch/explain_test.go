@@ -45,23 +45,3 @@ func TestExplain(t *testing.T) {
 		})
 	}
 }
-
-func TestFormatDuration(t *testing.T) {
-	tests := []struct {
-		duration time.Duration
-		want     string
-	}{
-		{1500 * time.Millisecond, "1.5s"},
-		{10 * time.Second, "10s"},
-		{90 * time.Second, "1m30s"},
-		{10 * time.Minute, "10m"},
-		{2 * time.Hour, "2h"},
-		{2*time.Hour + time.Minute, "2h1m"},
-		{2*time.Hour + time.Second, "2h0m1s"},
-	}
-	for _, test := range tests {
-		if got := formatDuration(test.duration); got != test.want {
-			t.Errorf("formatDuration(%d) = %q, want %q", test.duration, got, test.want)
-		}
-	}
-}

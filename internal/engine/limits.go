@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"posthaste"
+	"posthaste/internal/backoff"
 )
 
 // Limits limit the settings of a publication. Zero: unlimited.
@@ -78,10 +79,10 @@ func (l Limits) check(part Part, s posthaste.Settings, delay time.Duration) erro
 		return &OverLimit{part, SettingRetries, strconv.Itoa(*s.Retries), fmt.Sprintf("over the limit of %d", l.Retries)}
 	}
 	if l.Delay > 0 && delay > l.Delay {
-		return &OverLimit{part, SettingDelay, delay.String(), fmt.Sprintf("further ahead than the limit of %s", l.Delay)}
+		return &OverLimit{part, SettingDelay, backoff.FormatDuration(delay), "further ahead than the limit of " + backoff.FormatDuration(l.Delay)}
 	}
 	if l.Timeout > 0 && s.Timeout > l.Timeout {
-		return &OverLimit{part, SettingTimeout, s.Timeout.String(), fmt.Sprintf("over the limit of %s", l.Timeout)}
+		return &OverLimit{part, SettingTimeout, backoff.FormatDuration(s.Timeout), "over the limit of " + backoff.FormatDuration(l.Timeout)}
 	}
 	return nil
 }

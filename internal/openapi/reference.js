@@ -55,7 +55,7 @@ function fill(article, details) {
       else if (where === "query") query.append(name, value);
       else headers[name] = value;
     }
-    if (media) headers["Content-Type"] = media;
+    if (media) headers["Content-Type"] = media === "*/*" ? typeOf(content) : media;
     const search = query.size > 0 ? `?${query}` : "";
     return { method, url: location.origin + target + search, headers, body: media ? content : undefined };
   };
@@ -78,6 +78,16 @@ function fill(article, details) {
   });
   details.append(form);
   show();
+}
+
+// typeOf returns the type of a body that may have any.
+function typeOf(body) {
+  try {
+    JSON.parse(body);
+    return "application/json";
+  } catch {
+    return "text/plain";
+  }
 }
 
 function pretty(text) {

@@ -130,11 +130,7 @@ func pathOf(name string) string {
 
 // Has reports whether Handler serves a path.
 func Has(path string) bool {
-	if path != llmsPath && path != "/openapi.yaml" && path != homePath && !strings.HasPrefix(path, "/docs/") {
-		return false
-	}
-	_, ok := load().files[path]
-	return ok || path == searchPath
+	return path == llmsPath || path == "/openapi.yaml" || path == homePath || strings.HasPrefix(path, "/docs/")
 }
 
 // Handler returns the handler of the documentation.
@@ -150,11 +146,18 @@ func serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	b := load()
-	f := b.files[r.URL.Path]
-	if r.URL.Path == searchPath {
-		html, err := b.render(searchPath, b.find(r.URL.Query().Get("q")))
+	f, ok := b.files[r.URL.Path]
+	status := http.StatusOK
+	if !ok {
+		shown := missing
+		if r.URL.Path == searchPath {
+			shown = b.find(r.URL.Query().Get("q"))
+		} else {
+			status = http.StatusNotFound
+		}
+		html, err := b.render(searchPath, shown)
 		if err != nil {
-			http.Error(w, "the search failed", http.StatusInternalServerError)
+			http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
 			return
 		}
 		f = file{"text/html; charset=utf-8", html}
@@ -163,5 +166,9 @@ func serve(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Security-Policy", policy)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
+	w.WriteHeader(status)
 	_, _ = w.Write(f.content) // the client may be gone
 }
+
+// missing is shown where there is no page.
+var missing = &page{Title: "Page not found", Body: `<h1>Page not found</h1><p>There is no page here. Look for it in the navigation, or search.</p>`}

@@ -45,6 +45,8 @@ func TestHandler(t *testing.T) {
 		"a search that finds none":   {"GET", "/docs/search?q=zzzz", html, http.StatusOK, "0 passages have all words of “zzzz”"},
 		"a search for nothing":       {"GET", "/docs/search", html, http.StatusOK, "Give one word or more"},
 		"a search for markup":        {"GET", "/docs/search?q=%3Cscript%3E", html, http.StatusOK, "“&lt;script&gt;”"},
+		"no page":                    {"GET", "/docs/none", html, http.StatusNotFound, "There is no page here"},
+		"no page of the docs":        {"GET", "/docs/../README.md", html, http.StatusNotFound, "There is no page here"},
 		"another method":             {"POST", "/docs", "application/json", http.StatusMethodNotAllowed, `{"error":`},
 	}
 	for name, test := range tests {
@@ -58,7 +60,7 @@ func TestHandler(t *testing.T) {
 			}
 		})
 	}
-	for _, path := range []string{"/docs/none", "/docs/../README.md", "/v2/logs", "/docsx"} {
+	for _, path := range []string{"/v2/logs", "/docsx"} {
 		if site.Has(path) {
 			t.Errorf("%s is served", path)
 		}
@@ -77,6 +79,9 @@ func TestLinks(t *testing.T) {
 		response := get(t, "GET", path)
 		body := response.Body.String()
 		seen[path] = body
+		if response.Code != http.StatusOK {
+			t.Errorf("a page has a link to %s, which answers %d", path, response.Code)
+		}
 		if policy := response.Header().Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; style-src 'self';") {
 			t.Errorf("%s may load more than what is here: %s", path, policy)
 		}

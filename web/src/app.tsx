@@ -7,7 +7,7 @@ import { explain, whenUnauthorized } from "./api";
 import { go, href, setParams, usePlace } from "./router";
 import { identity, signOutEverywhere, token, whenSessionChanges } from "./session";
 import { SignIn } from "./signin";
-import { Dialog, Fault, Mark } from "./ui/widgets";
+import { Dialog, Empty, Fault, Mark } from "./ui/widgets";
 import { views, type View } from "./views";
 import { MessageDrawer } from "./views/message";
 
@@ -32,7 +32,7 @@ function Frame({ onSignOut }: { onSignOut: () => void }) {
   const place = usePlace();
   const [help, setHelp] = useState(false);
   const open = place.params.get("open");
-  const view = views.find((one) => place.path === one.path || place.path.startsWith(one.path + "/")) ?? views[0]!;
+  const view = views.find((one) => place.path === one.path || place.path.startsWith(one.path + "/")) ?? missing;
   useKeys(() => setHelp(true));
   useEffect(() => {
     document.title = view.name + " · Posthaste";
@@ -55,7 +55,7 @@ function Frame({ onSignOut }: { onSignOut: () => void }) {
           <p title="The user of this token">{user || "token"}{readOnly && <small> · read-only</small>}</p>
           <div>
           <a href={href("/start")} aria-current={view.path === "/start" ? "page" : undefined}>Connect</a>
-          <a href="/docs" target="_blank" rel="noopener">API</a>
+          <a href="/docs" target="_blank" rel="noopener">Docs</a>
           <button class="quiet" onClick={() => setHelp(true)}>Shortcuts</button>
           <button class="quiet" onClick={onSignOut}>Sign out</button>
           </div>
@@ -69,6 +69,12 @@ function Frame({ onSignOut }: { onSignOut: () => void }) {
     </div>
   );
 }
+
+// missing is shown where there is no view.
+const missing: View = {
+  name: "Page not found", path: "", key: "",
+  Component: () => <section class="view" aria-labelledby="title"><header class="bar"><h1 id="title">Page not found</h1></header><Empty title="There is no page here"><p>Choose one in the navigation.</p></Empty></section>,
+};
 
 // Guard shows what went wrong in a view rather than an empty page; the navigation stays.
 class Guard extends Component<{ children: ComponentChildren }, { error?: unknown }> {

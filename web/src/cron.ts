@@ -37,7 +37,9 @@ export function inWords(expression: string): string {
     return "";
   }
   const inMonths = valuesOf(month!, monthsOfYear);
-  return [clockWords(valuesOf(minute!, minutes), valuesOf(hour!, hours)), dayWords(day!, weekday),
+  const often = stepOf(valuesOf(minute!, minutes), minutes) !== null && valuesOf(hour!, hours).length === 24;
+  const onDays = dayWords(day!, weekday);
+  return [clockWords(valuesOf(minute!, minutes), valuesOf(hour!, hours)), often && onDays === "every day" ? "" : onDays,
     inMonths.length === 12 ? "" : "in " + listed(inMonths, (value) => months[value - 1]!)].filter(Boolean).join(" ");
 }
 

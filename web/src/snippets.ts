@@ -12,7 +12,7 @@ export const snippets: Snippet[] = [
   {
     name: "curl",
     install: "",
-    publish: `curl -X POST "$QSTASH_URL/v2/publish/https://example.com/orders" \\
+    publish: `curl -X POST "$QSTASH_URL/v2/publish/http://localhost:3000/orders" \\
   -H "Authorization: Bearer $QSTASH_TOKEN" \\
   -H "Content-Type: application/json" \\
   -d '{"order":1}'`,
@@ -24,7 +24,7 @@ export const snippets: Snippet[] = [
     publish: `import { Client } from "@upstash/qstash";
 
 const client = new Client(); // reads QSTASH_URL and QSTASH_TOKEN
-await client.publishJSON({ url: "https://example.com/orders", body: { order: 1 } });`,
+await client.publishJSON({ url: "http://localhost:3000/orders", body: { order: 1 } });`,
     receive: `import { Receiver } from "@upstash/qstash";
 
 const receiver = new Receiver(); // reads both signing keys
@@ -41,7 +41,7 @@ await receiver.verify({ // throws unless the request is ours
 import { Client } from "@upstash/qstash";
 
 export async function placeOrder(order: number) {
-  await new Client().publishJSON({ url: process.env.APP_URL + "/api/orders", body: { order } });
+  await new Client().publishJSON({ url: "http://localhost:3000/api/orders", body: { order } });
 }`,
     receive: `// app/api/orders/route.ts
 import { verifySignatureAppRouter } from "@upstash/qstash/nextjs";
@@ -58,7 +58,7 @@ export const POST = verifySignatureAppRouter(async (request: Request) => {
 from qstash import QStash
 
 client = QStash(os.environ["QSTASH_TOKEN"], base_url=os.environ["QSTASH_URL"])
-client.message.publish_json(url="https://example.com/orders", body={"order": 1})`,
+client.message.publish_json(url="http://localhost:3000/orders", body={"order": 1})`,
     receive: `import os
 from qstash import Receiver
 
@@ -76,7 +76,7 @@ receiver.verify(  # raises unless the request is ours
     install: "go get github.com/upstash/qstash-go",
     publish: `client := qstash.NewClientWithEnv() // reads QSTASH_URL and QSTASH_TOKEN
 _, err := client.PublishJSON(qstash.PublishJSONOptions{
-	Url:  "https://example.com/orders",
+	Url:  "http://localhost:3000/orders",
 	Body: map[string]any{"order": 1},
 })`,
     receive: `receiver := qstash.NewReceiverWithEnv() // reads both signing keys

@@ -15,6 +15,7 @@ export interface Deed {
   name: string;
   doing: string;
   done: string;
+  means?: string; // what becomes of the steps of a run
   danger?: boolean;
   overrides: boolean; // whether settings may be given
   path: string;
@@ -23,8 +24,8 @@ export interface Deed {
 
 export const deeds: Record<Kind, Deed[]> = {
   runs: [
-    { name: "Restart", doing: "Restarting", done: "restarted", overrides: true, method: "POST", path: "/v2/workflows/dlq/restart" },
-    { name: "Resume", doing: "Resuming", done: "resumed", overrides: true, method: "POST", path: "/v2/workflows/dlq/resume" },
+    { name: "Restart", doing: "Restarting", done: "restarted", means: "A new run begins for each, with the same payload. It repeats all steps, those that were completed included.", overrides: true, method: "POST", path: "/v2/workflows/dlq/restart" },
+    { name: "Resume", doing: "Resuming", done: "resumed", means: "A new run begins for each, with the results of the completed steps. It continues with the step that failed.", overrides: true, method: "POST", path: "/v2/workflows/dlq/resume" },
     { name: "Delete", doing: "Deleting", done: "deleted", danger: true, overrides: false, method: "DELETE", path: "/v2/workflows/dlq" },
   ],
   messages: [

@@ -20,8 +20,8 @@ import { whyRun } from "../src/why";
 
 test("cron expressions in words", () => {
   const cases: Record<string, string> = {
-    "* * * * *": "every minute every day",
-    "*/5 * * * *": "every 5 minutes every day",
+    "* * * * *": "every minute",
+    "*/5 * * * *": "every 5 minutes",
     "0 * * * *": "every hour, on the hour every day",
     "15 * * * *": "at minute 15 of every hour every day",
     "30 9 * * MON-FRI": "at 09:30 on Monday to Friday",

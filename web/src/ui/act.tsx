@@ -108,7 +108,7 @@ export function Form({ title, submit, save, done, danger, wide, children }: Form
   };
   return (
     <Dialog title={title} onClose={done} wide={wide}>
-      <form onSubmit={(event) => { event.preventDefault(); void act(); }}>
+      <form onInput={() => setFault("")} onInvalid={() => setFault("")} onSubmit={(event) => { event.preventDefault(); void act(); }}>
         {children}
         {fault !== "" && <Fault>{fault}</Fault>}
         <footer>

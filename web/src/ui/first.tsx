@@ -4,6 +4,7 @@
 import { useState } from "preact/hooks";
 
 import { post, request } from "../api";
+import { readableText } from "../format";
 import { inPath, through } from "../publication";
 import { go, setParams, usePlace } from "../router";
 import { Form } from "./act";
@@ -23,7 +24,8 @@ export function PublishForm({ onClose }: { onClose: () => void }) {
     const headers = { ...readHeaders(settings), "Upstash-Method": method };
     const response = await request("POST", through(queue.trim()) + inPath(destination.trim()), { headers, body });
     const made = await response.json() as { messageId: string } | { messageId: string }[];
-    setParams({ open: [made].flat()[0]?.messageId });
+    const all = [made].flat();
+    setParams({ open: all[0]?.messageId, ...(all.length > 1 && { topicName: destination.trim() }) });
   };
   return (
     <Form title="Publish a message" submit="Publish" save={save} done={onClose}>
@@ -44,6 +46,9 @@ export function StartForm({ onClose }: { onClose: () => void }) {
   const [payload, setPayload] = useState("{}");
   const [settings, setSettings] = useState("");
   const save = async () => {
+    if (/^\s*[[{]/.test(payload) && readableText(payload).kind !== "json") {
+      throw new Error("The payload begins like JSON, and is none");
+    }
     const run = await post<{ workflowRunId: string; workflowCreatedAt: number }>("/v2/trigger/" + inPath(url), undefined, {
       headers: { "Content-Type": "application/json", ...readHeaders(settings) }, body: payload,
     });

@@ -154,6 +154,9 @@ export function Dialog({ title, onClose, children, wide }: DialogProps) {
   useLayoutEffect(() => { // or else it would be closed when it is gone
     const dialog = element.current!;
     dialog.showModal();
+    if (document.activeElement?.classList.contains("closes")) { // not where a form is to be filled in
+      dialog.querySelector<HTMLElement>("form input, form select, form textarea")?.focus();
+    }
     return () => dialog.close();
   }, []);
   return (
@@ -161,7 +164,7 @@ export function Dialog({ title, onClose, children, wide }: DialogProps) {
       onCancel={(event) => { event.preventDefault(); onClose(); }}>
       <header>
         <h2>{title}</h2>
-        <button class="quiet" aria-label="Close" onClick={onClose}>×</button>
+        <button class="quiet closes" aria-label="Close" onClick={onClose}>×</button>
       </header>
       {children}
     </dialog>

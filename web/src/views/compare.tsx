@@ -3,7 +3,7 @@
 
 import { diff } from "../diff";
 import { failureOf } from "../failure";
-import { readableText, span } from "../format";
+import { moment, readableText, span } from "../format";
 import { groupBy } from "../group";
 import { hrefWith, setParams } from "../router";
 import { timings, type RunEvent } from "../timing";
@@ -121,14 +121,14 @@ function Difference({ of }: { of: Pair }) {
 }
 
 // CompareWith chooses the other run: one it descends from, or another of the same workflow.
-export function CompareWith({ related, others, chosen }: { related: [string, RunRef][]; others: RunRef[]; chosen: string }) {
+export function CompareWith({ related, others, chosen }: { related: [string, RunRef][]; others: Run[]; chosen: string }) {
   const keyOf = (ref: RunRef) => `${ref.workflowRunId}@${ref.workflowRunCreatedAt}`;
   const known = new Set(related.map(([, ref]) => keyOf(ref)));
   return (
     <select aria-label="Compare with" value={chosen} onChange={(event) => setParams({ compare: event.currentTarget.value || undefined, step: undefined })}>
       <option value="">{chosen === "" ? "Compare with…" : "Compare with none"}</option>
       {related.map(([name, ref]) => <option key={keyOf(ref)} value={keyOf(ref)}>{name}</option>)}
-      {others.filter((ref) => !known.has(keyOf(ref))).map((ref) => <option key={keyOf(ref)} value={keyOf(ref)}>{ref.workflowRunId}</option>)}
+      {others.filter((run) => !known.has(keyOf(run))).map((run) => <option key={keyOf(run)} value={keyOf(run)}>{run.workflowRunId}: {run.workflowState.replace("RUN_", "")}, {moment(run.workflowRunCreatedAt)}</option>)}
     </select>
   );
 }

@@ -11,7 +11,7 @@ import { whenGone } from "../messages";
 import { href, openHref, setParams, usePlace } from "../router";
 import { messageOf } from "../saying";
 import { identity } from "../session";
-import type { DeadLetter } from "../types";
+import type { DeadLetter, Usage } from "../types";
 import { Filters, known, type Filter } from "../ui/filters";
 import { Table, type Column } from "../ui/table";
 import { Address, Empty, Fault, Loading, Tag } from "../ui/widgets";
@@ -79,24 +79,42 @@ const columns: Column<Row>[] = [
 const page = 100; // entries
 
 export function DLQ({ path }: { path: string }) {
-  const { params } = usePlace();
-  const kind: Kind = path.startsWith("messages") ? "messages" : "runs";
-  const chosen = known(filters[kind], params);
-  const tab = (name: string, place: string, is: boolean) => <a class="button" href={href(place)} aria-current={is ? "page" : undefined}>{name}</a>;
-  const byCause = path.endsWith("/causes");
   const [again, setAgain] = useState(0);
+  const { data: usage, error } = useAsked("usage" + again, (signal) => get<Usage>("/v2/usage", undefined, signal), true);
+  if (path === "" && usage === undefined) { // which tab is to be shown is not known yet
+    return <section class="view" aria-labelledby="title"><header class="bar"><h1 id="title">Dead letters</h1></header>{error === "" ? <Loading /> : <Fault>{error}</Fault>}</section>;
+  }
+  const entries = { runs: usage?.failedRuns.entries, messages: usage?.deadLetters.entries };
+  const kind: Kind = path.startsWith("messages") || path === "" && entries.runs === 0 && entries.messages! > 0 ? "messages" : "runs";
+  return <Letters kind={kind} byCause={path.endsWith("/causes")} entries={entries} again={again} onChange={() => setAgain(again + 1)} />;
+}
+
+interface LettersProps {
+  kind: Kind;
+  byCause: boolean;
+  entries: Record<Kind, number | undefined>;
+  again: number;
+  onChange: () => void;
+}
+
+function Letters({ kind, byCause, entries, again, onChange }: LettersProps) {
+  const { params } = usePlace();
+  const chosen = known(filters[kind], params);
+  const tab = (name: string, of: Kind) => (
+    <a class="button" href={href("/dlq/" + of)} aria-current={of === kind ? "page" : undefined}>{name}{entries[of] !== undefined && <> <span class="number muted">{count(entries[of])}</span></>}</a>
+  );
   return (
     <section class={byCause ? "view scrolls" : "view"} aria-labelledby="title">
       <header class="bar">
         <h1 id="title">Dead letters</h1>
-        <div class="tabs">{tab("Workflow runs", "/dlq/runs", kind === "runs")}{tab("Messages", "/dlq/messages", kind === "messages")}</div>
+        <div class="tabs">{tab("Workflow runs", "runs")}{tab("Messages", "messages")}</div>
         <Filters filters={filters[kind]} params={params} />
         <div class="actions">
           <a class="button" href={href(`/dlq/${kind}${byCause ? "" : "/causes"}`, chosen)} aria-current={byCause ? "page" : undefined}>{byCause ? "One by one" : "By cause"}</a>
-          <button onClick={() => setAgain(again + 1)}>Refresh</button>
+          <button onClick={onChange}>Refresh</button>
         </div>
       </header>
-      {byCause ? <ByCause key={kind} kind={kind} chosen={chosen} again={again} onChange={() => setAgain(again + 1)} /> : <Entries key={kind} kind={kind} again={again} onChange={() => setAgain(again + 1)} />}
+      {byCause ? <ByCause key={kind} kind={kind} chosen={chosen} again={again} onChange={onChange} /> : <Entries key={kind} kind={kind} again={again} onChange={onChange} />}
     </section>
   );
 }
@@ -109,7 +127,7 @@ function ByCause({ kind, chosen, again, onChange }: { kind: Kind; chosen: URLSea
     return error === "" ? <Loading /> : <Fault>{error}</Fault>;
   }
   if (data.causes.length === 0) {
-    return <Empty title={chosen.size === 0 ? "The dead letter queue is empty" : "No entry matches these filters"} />;
+    return <None of={kind} filtered={chosen.size > 0} />;
   }
   return (
     <>
@@ -141,6 +159,11 @@ function ByCause({ kind, chosen, again, onChange }: { kind: Kind; chosen: URLSea
   );
 }
 
+// None says that there are no entries of a kind.
+function None({ of, filtered }: { of: Kind; filtered: boolean }) {
+  return <Empty title={filtered ? "No entry matches these filters" : of === "runs" ? "No workflow run is in the dead letter queue" : "No message is in the dead letter queue"} />;
+}
+
 function withCause(chosen: URLSearchParams, cause: string): URLSearchParams {
   const params = new URLSearchParams(chosen);
   params.set("cause", cause);
@@ -161,7 +184,7 @@ function Entries({ kind, again, onChange }: { kind: Kind; again: number; onChang
       {cause !== "" && <p><button class="chip" aria-label={`Remove filter Cause: ${cause}`} onClick={() => setParams({ cause: undefined })}><span><b>Cause</b> {cause}</span><span aria-hidden="true">×</span></button></p>}
       {feed.error !== "" && <Fault again={onEnd}>{feed.error}</Fault>}
       {feed.ended && feed.rows.length === 0 ? (
-        <Empty title={key === "" ? "The dead letter queue is empty" : "No entry matches these filters"} />
+        <None of={kind} filtered={key !== ""} />
       ) : (
         <>
           <Deeds kind={kind} filters={chosen} selection={selection} rows={feed.rows} onChange={onChange} whole={cause === ""} />

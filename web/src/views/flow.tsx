@@ -15,7 +15,7 @@ import { Field, Tag } from "../ui/widgets";
 export function FlowKeys() {
   return (
     <Resources<FlowKey> title="Flow-control keys" path="/v2/flowControl" one="key" nameOf={(key) => key.flowControlKey}
-      about="A flow-control key limits how many of its messages are in flight, or are sent per period. The first message with the key creates it."
+      about="A flow-control key limits how many of its messages are in flight, or are sent per period. The first message with the header Upstash-Flow-Control-Key creates it; Upstash-Flow-Control-Value has its limits, such as parallelism=5 or rate=10,period=1m."
       columns={["Key", "State", "Waiting", "In flight", "Rate"]}
       row={(key, change) => [
         <a href={href("/messages", { flowControlKey: key.flowControlKey })}>{key.flowControlKey}</a>,

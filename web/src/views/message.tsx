@@ -155,6 +155,7 @@ function Change({ entry, before, first, attempt }: ChangeProps) {
     <li class={entry.state.toLowerCase()}>
       <p>
         <Badge state={entry.state} /> <b>{told[entry.state]}{attempt > 0 && ` ${attempt}`}</b>
+        {entry.state === "DELIVERED" && entry.attempt?.status !== undefined && <Tag tone="green">{entry.attempt.status}</Tag>}
         {tookPart && <span class="took">took {span(entry.time - before.time)}</span>}
       </p>
       <p class="muted"><Time at={entry.time} />{entry !== first && <> · {span(entry.time - first.time)} after acceptance</>}</p>
@@ -216,6 +217,7 @@ function Deeds({ last, again }: { last: LogEntry; again: () => Promise<void> }) 
         )}
         {dlq?.letter !== undefined && <DeleteLetter letter={dlq.letter} change={change} onDone={() => setSaid("Deleted from the DLQ.")} />}
       </div>
+      {dlq !== undefined && dlq.letter === undefined && last.state === "FAILED" && last.workflowRunId === undefined && <p class="muted">It is no longer in the DLQ: it was retried, which made a new message, or deleted.</p>}
       {dlq !== undefined && dlq.letter === undefined && cannot !== "" && <p class="muted">Cannot be published again here: {cannot}.</p>}
       {said !== "" && <p role="status">{said}</p>}
       {fault !== "" && <Fault>{fault}</Fault>}

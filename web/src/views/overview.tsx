@@ -79,7 +79,7 @@ function Welcome({ onEnter }: { onEnter: () => void }) {
     <section class="view scrolls" aria-labelledby="title">
       <header class="bar">
         <h1 id="title">Welcome to Posthaste</h1>
-        <p class="muted">Nothing has been published yet. Three steps to the first delivery:</p>
+        <p class="muted">Three steps to the first delivery:</p>
         <div class="actions"><button onClick={onEnter}>Show the overview</button></div>
       </header>
       <Steps />
@@ -124,7 +124,7 @@ function Numbers({ of }: { of: Known }) {
           note={<>how long the most overdue message has been waiting{of.paused > 0 && <>; the oldest paused one for {span(of.paused * 1000)}</>}{of.held !== undefined && <>: <a href="#held">why</a></>}</>} />
         <Card name="Attempts in flight" value={count(of.slots.parallelismCount)} note={`of at most ${count(of.slots.parallelismMax)}`} />
         <Card name="Dead letters" value={count(letters)} tone={letters > 0 ? "red" : undefined}
-          note={<><a href={href("/dlq/runs")}>{plural(usage.failedRuns.entries, "run")}</a>, <a href={href("/dlq/messages")}>{plural(usage.deadLetters.entries, "message")}</a>{disk !== undefined && <>; {bytes(disk)} on disk</>}</>} />
+          note={<><a href={href("/dlq/runs")}>{plural(usage.failedRuns.entries, "run")}</a>, <a href={href("/dlq/messages")}>{plural(usage.deadLetters.entries, "message")}</a>{disk !== undefined && <>; all data: {bytes(disk)}</>}</>} />
       </div>
       <Charts stats={stats} metrics={of.metrics} />
       <div class="columns even">

@@ -65,7 +65,7 @@ export function RunView({ id }: { id: string }) {
       </header>
       {error !== "" && <Fault again={() => void again()}>{error}</Fault>}
       {data === undefined && error === "" && <Loading />}
-      {data !== undefined && run === undefined && <Empty title="Run not found"><p>It is older than the retention period, or belongs to another user.</p></Empty>}
+      {data !== undefined && run === undefined && <Empty title="Run not found"><p>No run has the id {id}. Check the id; or the run is older than the retention period, or belongs to another user.</p></Empty>}
       {run !== undefined && <Shown run={run} events={data!.events} again={again} />}
     </section>
   );

@@ -130,6 +130,7 @@ function RunList() {
       {feed.error !== "" && <Fault again={onEnd}>{feed.error}</Fault>}
       {feed.ended && feed.rows.length === 0 ? (
         <Empty title={key === "" ? "There are no workflow runs yet" : "No run matches these filters"}>
+          {key === "" && <p>A workflow is a function of your app, served by the Workflow SDK, whose completed steps are not repeated. <a href="/docs" target="_blank" rel="noopener">The guides</a> have one for each language. Start a run with the button above or with a request:</p>}
           {key === "" && <pre tabIndex={0}>{`curl -X POST ${location.origin}/v2/trigger/http://localhost:3000/workflow \\\n  -H "Authorization: Bearer $QSTASH_TOKEN" -d '{"order":1}'`}</pre>}
         </Empty>
       ) : (

@@ -81,7 +81,7 @@ function SigningKeys() {
   return (
     <section class="panel" aria-labelledby="keys">
       <h2 id="keys">Signing keys</h2>
-      <p class="muted">{readOnly ? "Read-only tokens cannot read the keys: anyone who has them can sign requests that receivers trust." : "Receivers check deliveries with both keys, so rotation breaks nothing."}</p>
+      <p class="muted">{readOnly ? "Read-only tokens cannot read the keys: anyone who has them can sign requests that receivers trust." : "Receivers that have both keys, as the SDKs do, accept deliveries before and after a rotation. Give them the new next key before the next one."}</p>
       {error !== "" && <Fault>{error}</Fault>}
       {keys != null && (
         <>
@@ -113,14 +113,14 @@ function Data({ server, usage }: { server: Server; usage: Usage }) {
       <h2 id="data">Stored data</h2>
       <div class="scroll-x">
         <table class="plain">
-          <thead><tr><th>Kind</th><th>Count</th><th>Oldest</th><th>Size (estimate)</th><th>Kept for</th></tr></thead>
+          <thead><tr><th>Kind</th><th>Count</th><th>Oldest</th><th>Size, about</th><th>Kept for</th></tr></thead>
           <tbody>
             {kinds.map(([name, kept, age]) => (
               <tr key={name}>
                 <th scope="row">{name}</th>
                 <td data-column="Count" class="number">{count(kept.entries)}</td>
                 <td data-column="Oldest">{kept.oldest === undefined ? "–" : moment(kept.oldest)}</td>
-                <td data-column="Size (estimate)" class="number">{size(kept)}</td>
+                <td data-column="Size, about" class="number">{size(kept)}</td>
                 <td data-column="Kept for">{age === 0 ? "ever" : span(age)}</td>
               </tr>
             ))}

@@ -30,7 +30,7 @@ export function Steps() {
   return (
     <ol class="first-steps">
       <li class="panel"><h2>Set the environment of your app</h2><Environment /></li>
-      <li class="panel"><h2>Publish a message, and receive it</h2><Code /></li>
+      <li class="panel"><h2>Publish a message, and receive it</h2><p class="muted">Replace the URL by one that your app serves.</p><Code /></li>
       <li class="panel"><h2>See it arrive</h2><Arrival /></li>
     </ol>
   );
@@ -47,11 +47,12 @@ function Environment() {
         <header>
           <span>.env</span>
           <button class="quiet" aria-pressed={shown} onClick={() => setShown(!shown)}>{shown ? "Hide secrets" : "Show secrets"}</button>
-          <Copy text={() => lines.map((line) => line.join("=")).join("\n") + "\n"}>Copy all</Copy>
+          <Copy text={() => lines.map((line) => line.join("=") + "\n").join("")}>Copy all</Copy>
+          <Copy text={() => lines.map((line) => `export ${line.join("=")}\n`).join("")}>Copy for a shell</Copy>
         </header>
         <ul>
           {lines.map(([name, value], i) => (
-            <li key={name}><code>{name}={i === 0 || shown ? value : "••••••••" + value.slice(-4)}</code><Copy label={"Copy " + name} text={() => value}>Copy</Copy></li>
+            <li key={name}><code>{name}={i === 0 || shown ? value : "••••••••" + value.slice(-4)}</code><Copy label={"Copy value of " + name} text={() => value}>Copy value</Copy></li>
           ))}
         </ul>
       </div>
@@ -125,7 +126,11 @@ function Ticks({ row }: { row: MessageRow | undefined }) {
     [row?.state === "DELIVERED", row?.state === "DELIVERED" ? `Delivered after ${span(row.took!)}` : isOver ? `Not delivered: ${row.why}` : "Delivered"],
   ];
   const list = useRef<HTMLUListElement>(null);
-  useEffect(() => list.current?.scrollIntoView({ block: "nearest" }), [row?.id]);
+  useEffect(() => {
+    if (row !== undefined) {
+      list.current!.scrollIntoView({ block: "nearest" });
+    }
+  }, [row?.id]);
   return (
     <>
       <div role="status"><ul class="ticks" ref={list}>

@@ -107,6 +107,7 @@ function Asking({ deed, found, match, headers, onHeaders }: AskingProps) {
   return (
     <>
       <p><b>{found.atLeast ? "At least " : ""}{plural(found.total, "entry", "entries")}</b> {match ? (found.total === 1 ? "matches and" : "match and") : ""} would be {deed.done}. Nothing has been changed yet.</p>
+      {deed.means !== undefined && <p class="muted">{deed.means}</p>}
       {found.total > 0 && (
         <details>
           <summary>Which entries</summary>
