@@ -51,6 +51,7 @@ func testNamedRuns(t *testing.T, b *browser, c *client, s *sink) {
 	page := b.open(t, desktop, c.console("/dlq/runs?label=named"))
 	page.press("Select all that match")
 	page.press("Restart…")
+	page.sees("It repeats all steps")
 	page.press("Which entries")
 	for _, run := range runs {
 		page.sees(run.WorkflowRunID)

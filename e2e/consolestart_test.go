@@ -20,6 +20,8 @@ func testWelcome(t *testing.T, b *browser) {
 			t.Errorf("the environment is %q, and lacks %q", copied, line)
 		}
 	}
+	page.press("Copy for a shell")
+	page.until(`seen.copied.startsWith("export QSTASH_URL=")`, "have lines for a shell")
 	page.misses(c.token)
 	page.press("Show secrets")
 	page.sees("QSTASH_TOKEN=" + c.token)
@@ -50,6 +52,9 @@ func testWelcome(t *testing.T, b *browser) {
 	page.press("Close message")
 	page.press("Show the overview")
 	page.sees("Failing destinations")
+	page.press("Dead letters") // which opens where there are some
+	page.sees("1 entry")
+	page.sees("127.0.0.1:1")
 	page.press("Connect")
 	page.sees("Connect an app")
 	page = b.open(t, phone, c.console("/start"))

@@ -42,7 +42,7 @@ var printFailedRun = fieldsOf(func(entry listedFailure) []field {
 		{"delivery to", entry.URL},
 		{"status", statusText(entry.ResponseStatus)},
 		{"error", entry.Error},
-		{"answer", briefBody(entry.ResponseBody, entry.ResponseBodyBase64)},
+		{"response", briefBody(entry.ResponseBody, entry.ResponseBodyBase64)},
 		{"callback", string(entry.FailureState)},
 	}
 })

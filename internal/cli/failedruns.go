@@ -52,11 +52,11 @@ func (s selectedRuns) change(done string) change {
 // overrides are what runs are started with instead of what they were triggered with
 // (contract, workflows 7.2).
 type overrides struct {
-	Delay            string   `group:"override" header:"Service-Delay" env:"-" name:"with-delay" placeholder:"SPAN" help:"Delay before the run starts, such as 10m."`
-	Retries          string   `group:"override" header:"Service-Retries" env:"-" name:"with-retries" placeholder:"N" help:"Maximum number of retries of a failed delivery."`
-	RetryDelay       string   `group:"override" header:"Service-Retry-Delay" env:"-" name:"with-retry-delay" placeholder:"EXPR" help:"Expression for the delay before a retry, in milliseconds, such as 1000 * pow(2, retried)."`
-	FlowControlKey   string   `group:"override" header:"Service-Flow-Control-Key" env:"-" name:"with-flow-control-key" placeholder:"KEY" help:"Flow-control key."`
-	FlowControlValue string   `group:"override" header:"Service-Flow-Control-Value" env:"-" name:"with-flow-control-value" placeholder:"VALUE" help:"Flow-control limits, such as parallelism=5,rate=10."`
-	Label            []string `group:"override" header:"Service-Label" env:"-" name:"with-label" sep:"none" placeholder:"LABEL" help:"Label; can be given more than once."`
-	FailureCallback  string   `group:"override" header:"Service-Failure-Callback" env:"-" name:"with-failure-callback" placeholder:"URL" help:"URL that is called if the run fails again."`
+	Delay            string   `group:"override" header:"Upstash-Delay" env:"-" name:"with-delay" placeholder:"SPAN" help:"Delay before the run starts, such as 10m."`
+	Retries          string   `group:"override" header:"Upstash-Retries" env:"-" name:"with-retries" placeholder:"N" help:"Maximum number of retries of a failed delivery."`
+	RetryDelay       string   `group:"override" header:"Upstash-Retry-Delay" env:"-" name:"with-retry-delay" placeholder:"EXPR" help:"Expression for the delay before a retry, in milliseconds, such as 1000 * pow(2, retried)."`
+	FlowControlKey   string   `group:"override" header:"Upstash-Flow-Control-Key" env:"-" name:"with-flow-control-key" placeholder:"KEY" help:"Flow-control key."`
+	FlowControlValue string   `group:"override" header:"Upstash-Flow-Control-Value" env:"-" name:"with-flow-control-value" placeholder:"VALUE" help:"Flow-control limits, such as parallelism=5,rate=10."`
+	Label            []string `group:"override" header:"Upstash-Label" env:"-" name:"with-label" sep:"none" placeholder:"LABEL" help:"Label; can be given more than once."`
+	FailureCallback  string   `group:"override" header:"Upstash-Failure-Callback" env:"-" name:"with-failure-callback" placeholder:"URL" help:"URL that is called if the run fails again."`
 }

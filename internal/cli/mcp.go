@@ -305,7 +305,7 @@ func (b *toolbox) listMessages(ctx context.Context, in whichMessages) (any, erro
 	if in.State != "" {
 		state, known := posthaste.ParseState(in.State)
 		if !known {
-			return nil, posthaste.Invalidf("state %q is none: give one of %v", in.State, posthaste.States)
+			return nil, unknownState(in.State)
 		}
 		states, in.State = []string{string(state)}, ""
 	}

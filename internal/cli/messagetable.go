@@ -89,7 +89,7 @@ var printMessage = fieldsOf(func(m listedMessage) []field {
 			field{"failed", at(m.FailedAt).text},
 			field{"status", statusText(m.ResponseStatus)},
 			field{"error", m.Error},
-			field{"answer", briefBody(m.ResponseBody, m.ResponseBodyBase64)})
+			field{"response", briefBody(m.ResponseBody, m.ResponseBodyBase64)})
 	case m.ResponseStatus != 0 || m.Error != "":
 		fields = append(fields, field{"status", statusText(m.ResponseStatus)}, field{"error", m.Error})
 	}

@@ -107,7 +107,16 @@ type showThing[R resource] struct {
 // Run prints the thing.
 func (c *showThing[R]) Run(t terminal) error {
 	var r R
-	return c.show(t, client.Request{Path: below(r.kind().paths[0], c.ID)}, c.Output, r.kind().print)
+	err := c.show(t, client.Request{Path: below(r.kind().paths[0], c.ID)}, c.Output, r.kind().print)
+	if isNotFound(err) {
+		return r.kind().unknown(c.ID)
+	}
+	return err
+}
+
+// unknown returns a sentence about a name that no thing of the kind has.
+func (k kind) unknown(name string) error {
+	return posthaste.Errorf(posthaste.CodeNotFound, "there is no %s %q: the list command shows those there are", k.thing, name)
 }
 
 // isNotFound reports whether the server has no such thing.
@@ -152,8 +161,16 @@ func changeEach(ctx context.Context, t terminal, server *client.Client, k kind, 
 			request.Query = url.Values{"parallelism": {"true"}, "rate": {"true"}}
 		case "delete":
 			request = client.Request{Method: http.MethodDelete, Path: below(k.paths[0], name)}
+			err = server.Do(ctx, client.Request{Path: request.Path}, nil) // the API deletes what is not there, too
 		}
-		if err = server.Do(ctx, request, nil); err != nil {
+		if err == nil {
+			err = server.Do(ctx, request, nil)
+		}
+		if isNotFound(err) {
+			err = k.unknown(name)
+			break
+		}
+		if err != nil {
 			err = fmt.Errorf("%s %s: %w", k.thing, name, err)
 			break
 		}

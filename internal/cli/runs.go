@@ -60,7 +60,10 @@ func (c *showRunCommand) Run(t terminal) error {
 		if c.Output == "json" {
 			return writeJSON(t.Out, map[string]any{"runs": found})
 		}
-		for _, run := range found {
+		for i, run := range found {
+			if i > 0 {
+				_ = writeLine(t.Out, "")
+			}
 			if err := printRun(t, run, func(run listedRun) ([]runEvent, error) { return eventsOf(ctx, server, run) }); err != nil {
 				return err
 			}

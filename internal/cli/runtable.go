@@ -98,11 +98,20 @@ func (s *listedStep) result() cell {
 		return cell{text: brief(s.Out)}
 	}
 	last := s.Errors[len(s.Errors)-1]
-	text := strings.TrimSpace(last.Error + " " + brief(last.Body))
+	text := strings.TrimSpace(last.Error + " " + brief(said(last.Body)))
 	if s.NextAt != 0 {
 		text += ", next " + at(s.NextAt).text
 	}
 	return cell{text: text}
+}
+
+// said returns what the error of an SDK says, or the text itself if it is none.
+func said(text string) string {
+	var failure struct{ Error, Message string }
+	if json.Unmarshal([]byte(text), &failure) != nil || failure.Message == "" {
+		return text
+	}
+	return strings.TrimPrefix(failure.Error+": "+failure.Message, ": ")
 }
 
 // brief returns the beginning of a text, without the line break that many end with.
@@ -129,10 +138,7 @@ func printRun(t terminal, value json.RawMessage, events func(listedRun) ([]runEv
 	if err := printRunFields(t, value); err != nil {
 		return err
 	}
-	if err := stepColumns.writeRows(t.Out, run.rows()); err != nil {
-		return err
-	}
-	return writeLine(t.Out, "")
+	return stepColumns.writeRows(t.Out, run.rows())
 }
 
 var printRunFields = fieldsOf(func(run listedRun) []field {

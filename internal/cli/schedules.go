@@ -115,6 +115,9 @@ func (c *setScheduleCommand) Validate() error {
 	if err := posthaste.CheckNewName("schedule ID", c.ID); err != nil {
 		return fmt.Errorf("%w: the ID of the schedule comes before its destination", err)
 	}
+	if c.Cron == "" {
+		return c.submission.Validate() // that the flag is missing is told by the parser
+	}
 	return firstError(checkCron(c.Cron), c.submission.Validate())
 }
 

@@ -152,7 +152,7 @@ func isToldTo(all []*story, states []string, count int) bool {
 var storyTable = tableOf(columns{
 	{"CHANGED", ofTime},
 	{"STATE", len(posthaste.StateCancelRequested)},
-	{"TRIES", 5},
+	{"ATTEMPTS", 8},
 	{"TOOK", 6},
 	{"MESSAGE", 26},
 	{name: "DESTINATION"},
@@ -212,10 +212,19 @@ type listMessagesCommand struct {
 func (c *listMessagesCommand) Validate() error {
 	for _, state := range c.State {
 		if _, known := posthaste.ParseState(state); !known {
-			return posthaste.Invalidf("state %q is none: give one of %v", state, posthaste.States)
+			return unknownState(state)
 		}
 	}
 	return firstError(within("count", count(c.Count), 1, 1000), c.connection.Validate())
+}
+
+// unknownState returns a sentence about a text that is no state of messages.
+func unknownState(text string) error {
+	known := make([]string, len(posthaste.States))
+	for i, state := range posthaste.States {
+		known[i] = string(state)
+	}
+	return posthaste.Invalidf("state %q is not one of %s", text, strings.Join(known, ", "))
 }
 
 // Run prints the messages that changed last.

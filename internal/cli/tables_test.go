@@ -50,7 +50,7 @@ func TestPrintBinary(t *testing.T) {
 			if err := print(terminal{Out: &out}, entry); err != nil {
 				t.Fatal(err)
 			}
-			if line := "answer        " + want + "\n"; !strings.Contains(out.String(), line) {
+			if line := "response      " + want + "\n"; !strings.Contains(out.String(), line) {
 				t.Errorf("%s, %s: no line %q in\n%s", name, base64, line, &out)
 			}
 		}
@@ -74,7 +74,7 @@ func TestPrintRun(t *testing.T) {
 			{"stepId":2,"stepName":"pack","state":"STEP_SUCCESS","createdAt":1700000000000},
 			{"stepId":3,"stepName":"rest","state":"STEP_SUCCESS","createdAt":1700000000000,"sleepFor":60,"messageId":"msg_s"}]},
 		{"type":"next","steps":[{"state":"STEP_RETRY","nextDeliveryTime":1700000000000,"errors":[
-			{"error":"","body":"first"},{"error":"500","body":"second"}]}]}]}`
+			{"error":"","body":"first"},{"error":"500","body":"{\"error\":\"Error\",\"message\":\"second\",\"stack\":\"…\"}"}]}]}]}`
 	want := `run           wfr_a
 workflow      http://h/w
 state         RUN_FAILED
@@ -88,8 +88,7 @@ CREATED                        STATE          TOOK     TYPE      STEP           
 14 NOV 2023, 22:13:20.000 UTC  STEP_SUCCESS   1.5s               ┌ pay
 14 NOV 2023, 22:13:20.000 UTC  STEP_SUCCESS   3s                 ├ pack
 14 NOV 2023, 22:13:20.000 UTC  STEP_SUCCESS   4s                 └ rest
-                               STEP_RETRY     0s                                           500 second, next 14 NOV 2023, 22:13:20.000 UTC
-
+                               STEP_RETRY     0s                                           500 Error: second, next 14 NOV 2023, 22:13:20.000 UTC
 `
 	id := func(n int) *int { return &n }
 	events := []runEvent{
