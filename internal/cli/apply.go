@@ -23,7 +23,7 @@ import (
 // applyCommand makes what the API keeps by name as a file has it.
 type applyCommand struct {
 	File  string `short:"f" env:"-" required:"" placeholder:"FILE" help:"YAML file with the lists queues, groups, schedules and flow; - reads standard input."`
-	Plan  bool   `env:"-" help:"Change nothing; show what would be changed."`
+	Plan  bool   `env:"-" aliases:"dry-run" help:"Change nothing; show what would be changed."`
 	Prune string `env:"-" placeholder:"LABEL" help:"Also delete schedules with this label that are not in the file. Queues, URL groups and flow-control keys have no labels and are never deleted."`
 	confirmation
 	oneOutput
