@@ -364,6 +364,10 @@ func testKeys(t *testing.T, b *browser, c *client) {
 	} {
 		page.do(chromedp.KeyEvent(step.keys))
 		page.until(fmt.Sprintf(`document.querySelector("h1").innerText === %q`, step.title), "go to "+step.title)
+		if step.keys == "gm" {
+			page.do(chromedp.KeyEvent("j"))
+			page.until(`document.activeElement.getAttribute("role") === "grid"`, "move into the table")
+		}
 	}
 	page.do(chromedp.KeyEvent("?"))
 	page.sees("Move in a table")

@@ -90,6 +90,8 @@ class Guard extends Component<{ children: ComponentChildren }, { error?: unknown
   }
 }
 
+const movements = ["j", "k", "ArrowDown", "ArrowUp"];
+
 // useKeys are the keys that work everywhere but in a field.
 function useKeys(onHelp: () => void): void {
   useEffect(() => {
@@ -108,6 +110,8 @@ function useKeys(onHelp: () => void): void {
       if (chosen !== undefined) {
         event.preventDefault();
         go(chosen.path);
+      } else if (movements.includes(event.key) && document.activeElement === document.body) { // into the table, which takes it from there
+        document.querySelector<HTMLElement>("[role=grid]")?.focus();
       } else if (event.key === "/") {
         event.preventDefault();
         document.querySelector<HTMLElement>(".filter-text")?.focus();

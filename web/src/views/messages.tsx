@@ -118,8 +118,8 @@ const columns: Column<MessageRow>[] = [
   { name: "Destination", width: "minmax(60px, 3.2fr)", cell: (row) => <Address of={row.url} /> },
   { name: "Attempts", width: "70px", wide: true, cell: (row) => <span class="number">{row.partial && "≥ "}{count(row.attempts)} <small>of {count(row.atMost)}</small></span> },
   { name: "Took", width: "78px", wide: true, cell: (row) => <span class="number">{row.took === undefined ? "" : span(row.took)}</span> },
-  { name: "Why", width: "minmax(100px, 3.2fr)", wide: true, cell: (row) => <span class="note" title={row.why}>{row.why}</span> },
-  { name: "Via", width: "minmax(60px, 1.1fr)", widest: true, cell: (row) => <span title={row.via}>{row.via}</span> },
+  { name: "Why", width: "minmax(100px, 2.6fr)", wide: true, cell: (row) => <span class="note" title={row.why}>{row.why}</span> },
+  { name: "Via", width: "minmax(60px, 1.7fr)", widest: true, cell: (row) => <span title={row.via}>{row.via}</span> },
   { name: "Labels", width: "minmax(50px, 0.8fr)", widest: true, cell: (row) => <span title={row.labels}>{row.labels}</span> },
   { name: "Changed", width: "minmax(92px, 108px)", cell: (row) => <time dateTime={iso(row.changed)} title={iso(row.changed)}>{clock(row.changed)}</time> },
 ];

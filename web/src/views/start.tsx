@@ -30,7 +30,7 @@ export function Steps() {
   return (
     <ol class="first-steps">
       <li class="panel"><h2>Set the environment of your app</h2><Environment /></li>
-      <li class="panel"><h2>Publish a message, and receive it</h2><p class="muted">Replace the URL by one that your app serves.</p><Code /></li>
+      <li class="panel"><h2>Publish a message and receive it</h2><p class="muted">Replace the URL by one that your app serves.</p><Code /></li>
       <li class="panel"><h2>See it arrive</h2><Arrival /></li>
     </ol>
   );
