@@ -204,7 +204,7 @@ func refusedIDs(failures []refused) (ids []string) {
 func TestRestartOverLimit(t *testing.T) {
 	overrides := map[string]string{
 		"Service-Retries: 11": `Service-Retries "11" is over the limit of 10`,
-		"Upstash-Delay: 25h":  `Upstash-Delay "25h" is further ahead than the limit of 24h0m0s`,
+		"Upstash-Delay: 25h":  `Upstash-Delay "25h" is further ahead than the limit of 1d`,
 	}
 	inRestartWorld(t, func(w *restartWorld) {
 		before := w.failApart(2)

@@ -19,13 +19,13 @@ func TestLimitsNameTheirHeaders(t *testing.T) {
 		{"in the other family", publish, "Service-Retries: 11", "", `Service-Retries "11" is over the limit of 10`},
 		{"in the query", publish + "?upstash-retries=11", "", "", `Upstash-Retries "11" is over the limit of 10`},
 		{"through a queue", "POST /v2/enqueue/q/https://example.com", "Upstash-Retries: 11", "", `Upstash-Retries "11" is over the limit of 10`},
-		{"delay", publish, "Upstash-Delay: 2d", "", `Upstash-Delay "2d" is further ahead than the limit of 24h0m0s`},
-		{"time of the start", publish, "Upstash-Not-Before: 4000000000", "", `Upstash-Not-Before "4000000000" is further ahead than the limit of 24h0m0s`},
-		{"time beats delay", publish, "Upstash-Delay: 1s\nUpstash-Not-Before: 4000000000", "", `Upstash-Not-Before "4000000000" is further ahead than the limit of 24h0m0s`},
+		{"delay", publish, "Upstash-Delay: 2d", "", `Upstash-Delay "2d" is further ahead than the limit of 1d`},
+		{"time of the start", publish, "Upstash-Not-Before: 4000000000", "", `Upstash-Not-Before "4000000000" is further ahead than the limit of 1d`},
+		{"time beats delay", publish, "Upstash-Delay: 1s\nUpstash-Not-Before: 4000000000", "", `Upstash-Not-Before "4000000000" is further ahead than the limit of 1d`},
 		{"of a schedule", schedule, "Upstash-Cron: * * * * *\nUpstash-Retries: 11", "", `Upstash-Retries "11" is over the limit of 10`},
 		{"of a retry", retry, "Upstash-Retries: 11", "", `Upstash-Retries "11" is over the limit of 10`},
 		{"of a callback", publish, "Upstash-Callback: https://c.example\nUpstash-Callback-Retries: 11", "", `Upstash-Callback-Retries "11" is over the limit of 10`},
-		{"delay of a callback", publish, "Upstash-Callback: https://c.example\nUpstash-Callback-Delay: 2d", "", `Upstash-Callback-Delay "2d" is further ahead than the limit of 24h0m0s`},
+		{"delay of a callback", publish, "Upstash-Callback: https://c.example\nUpstash-Callback-Delay: 2d", "", `Upstash-Callback-Delay "2d" is further ahead than the limit of 1d`},
 		{"of a failure callback", publish, "Service-Failure-Callback: https://c.example\nService-Failure-Callback-Retries: 11", "", `Service-Failure-Callback-Retries "11" is over the limit of 10`},
 		{"of the callback of a schedule", schedule, "Upstash-Cron: * * * * *\nUpstash-Callback: https://c.example\nUpstash-Callback-Retries: 11", "", `Upstash-Callback-Retries "11" is over the limit of 10`},
 		{"of the failure callback of a trigger", "POST /v2/trigger/https://example.com", "Upstash-Failure-Callback: https://c.example\nUpstash-Failure-Callback-Retries: 11", "", `Upstash-Failure-Callback-Retries "11" is over the limit of 10`},
@@ -71,7 +71,7 @@ func TestTimeoutLimitNamesItsHeader(t *testing.T) {
 		r := newRequest("POST", "/v2/publish/https://example.com", nil)
 		r.Header.Set(name, "2h")
 		got := do(handler, r)
-		if want := errorJSON(name + ` "2h" is over the limit of 1h0m0s`); got.Code != http.StatusPreconditionFailed || got.Body.String() != want {
+		if want := errorJSON(name + ` "2h" is over the limit of 1h`); got.Code != http.StatusPreconditionFailed || got.Body.String() != want {
 			t.Errorf("%d %s, want 412 %s", got.Code, got.Body, want)
 		}
 	}

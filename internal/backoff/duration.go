@@ -34,17 +34,22 @@ func ParseDuration(text string) (time.Duration, error) {
 // FormatDuration writes a duration in units of days to seconds, without those that are zero: "366d",
 // "1d12h", "2h", "1m30s".
 func FormatDuration(d time.Duration) string {
-	text := (d % (24 * time.Hour)).String()
+	days, rest := d/(24*time.Hour), d%(24*time.Hour)
+	text := rest.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
 	}
 	if strings.HasSuffix(text, "h0m") {
 		text = strings.TrimSuffix(text, "0m")
 	}
-	if days := d / (24 * time.Hour); days > 0 {
-		text = fmt.Sprintf("%dd%s", days, strings.TrimSuffix(text, "0s"))
+	switch {
+	case days == 0:
+		return text
+	case rest == 0:
+		return fmt.Sprintf("%dd", days)
+	default:
+		return fmt.Sprintf("%dd%s", days, text)
 	}
-	return text
 }
 
 // sumParts adds up in floating point: exact for whole seconds up to a century,

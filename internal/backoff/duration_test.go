@@ -130,6 +130,7 @@ func TestFormatDuration(t *testing.T) {
 		{2*time.Hour + time.Second, "2h0m1s"},
 		{24 * time.Hour, "1d"},
 		{36 * time.Hour, "1d12h"},
+		{24*time.Hour + 10*time.Second, "1d10s"},
 		{366 * 24 * time.Hour, "366d"},
 		{0, "0s"},
 	}
