@@ -73,7 +73,7 @@ var layers = map[string]layer{
 
 	"internal/engine": {[]string{"internal/store", "internal/backoff", "internal/cron", "internal/flow"},
 		"the rules of delivery speak to the world through the store and through interfaces of their own"},
-	"internal/workflow": {[]string{"internal/engine", "internal/store"},
+	"internal/workflow": {[]string{"internal/backoff", "internal/engine", "internal/store"},
 		"runs are made of the engine's messages; the engine knows them by an interface of its own"},
 	"internal/dispatch": {[]string{"internal/backoff", "internal/weburl"},
 		"one attempt over HTTP knows neither retries nor storage; signatures and the rules of reset headers are handed in"},

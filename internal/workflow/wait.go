@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"posthaste"
+	"posthaste/internal/backoff"
 	"posthaste/internal/engine"
 	"posthaste/internal/store"
 )
@@ -54,7 +55,7 @@ func (s *Service) Wait(ctx context.Context, user string, req WaitRequest) (id po
 func (s *Service) checkWait(req *WaitRequest) error {
 	limits := s.options.Limits
 	if limits.Delay > 0 && req.Timeout > limits.Delay {
-		return posthaste.Errorf(posthaste.CodeLimit, "timeout %.100q is longer than the limit of %s", req.TimeoutText, limits.Delay)
+		return posthaste.Errorf(posthaste.CodeLimit, "timeout %.100q is longer than the limit of %s", req.TimeoutText, backoff.FormatDuration(limits.Delay))
 	}
 	for _, settings := range []posthaste.Settings{req.Delivery, req.TimeoutDelivery} {
 		if err := limits.Check(engine.Publication{Settings: settings}, 0); err != nil {
