@@ -41,8 +41,8 @@ func TestAcceptedRequestsOnPostgres(t *testing.T) {
 	addAcceptedSeeds(func(seed uint64, text string, size uint16) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			url := cluster.Database(t)
-			anyRequests(t, onDatabase(url, func(int64) {}), seed, text, int(size))
-			s := onDatabase(url, func(int64) {})(t)
+			anyRequests(t, onDatabase(url, 1, func(int64) {}), seed, text, int(size))
+			s := onDatabase(url, 1, func(int64) {})(t)
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -54,7 +54,7 @@ func TestHistories(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			want := makeHistory(t, onModel, seed)
 			compareHistories(t, seed, "embedded", want, makeHistory(t, onDisk, seed))
-			compareHistories(t, seed, "postgres", want, historyOnDatabase(t, cluster, seed))
+			compareHistories(t, seed, fmt.Sprintf("postgres with %d partitions", partitionsOf(seed)), want, historyOnDatabase(t, cluster, seed))
 		})
 	}
 }
@@ -80,7 +80,7 @@ func historyOnDatabase(t *testing.T, cluster *pgtest.Cluster, seed uint64) []str
 	const tries = 3
 	for range tries {
 		var joined atomic.Int32
-		told := makeHistory(t, onDatabase(cluster.Database(t), func(int64) { joined.Add(1) }), seed)
+		told := makeHistory(t, onDatabase(cluster.Database(t), partitionsOf(seed), func(int64) { joined.Add(1) }), seed)
 		if joined.Load() == 1 {
 			return told
 		}
@@ -90,12 +90,15 @@ func historyOnDatabase(t *testing.T, cluster *pgtest.Cluster, seed uint64) []str
 	return nil
 }
 
+// partitionsOf returns in how many partitions the users of a seed's database are divided.
+func partitionsOf(seed uint64) store.Partitions { return []store.Partitions{16, 4, 1}[seed%3] }
+
 // onDatabase is a backend on a database that is empty. Nobody waits for its disk: nothing
 // crashes here.
-func onDatabase(url string, joined func(node int64)) backend {
+func onDatabase(url string, partitions store.Partitions, joined func(node int64)) backend {
 	return func(t *testing.T) store.Store {
 		t.Helper()
-		options := postgres.Options{Joined: joined, AnyClock: true, Logger: slog.New(slog.DiscardHandler)}
+		options := postgres.Options{Partitions: partitions, Joined: joined, AnyClock: true, Logger: slog.New(slog.DiscardHandler)}
 		s, err := ledger.Over(partition.Over(postgres.Open(t.Context(), url+"&synchronous_commit=off", options)))
 		if err != nil {
 			t.Fatal(err)
