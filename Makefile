@@ -33,7 +33,7 @@ export POSTHASTE_TEST_POSTGRES ?= $(wildcard $(CURDIR)/bin/postgres/$(NEWEST_POS
 # them in it.
 RACE = ./internal/dispatch ./internal/engine ./internal/eventlog ./internal/store/lsm
 MORE_RACE = ./internal/alert ./internal/api ./internal/app ./internal/client ./internal/store/postgres ./internal/telemetry ./internal/workflow
-RACE_POSTGRES = -run 'Conformance|Concurrency|Nodes|Crowded|UnderLoad|AtOnce' ./internal/store/postgres
+RACE_POSTGRES = -run 'Conformance|Concurrency|Nodes|Crowded|UnderLoad|AtOnce' $(POSTGRES)
 
 # The end-to-end tests in which the program itself is under the race detector.
 RACE_PROGRAM = -run '^(TestKill|TestFollow|TestFlowControl)$$' -kills=3 -flow-messages=500 -follow-messages=200
@@ -43,15 +43,16 @@ ON_POSTGRES = -run '^Test(Cluster|Copy|DatabaseCommands|Kill|Log|Partition|Queue
 	-kills=4 -queue-messages=200 -log-messages=300 -restart-runs=100 -cluster-kills=4
 
 # The packages whose tests take longest come first: one that is begun last keeps a processor
-# idle.
-LONGEST = ./internal/store/postgres ./internal/workflow ./internal/store/... ./internal/api
+# idle. Those of POSTGRES mostly wait for their database.
+LONGEST = ./internal/workflow ./internal/store/... ./internal/api
+POSTGRES = ./internal/store/postgres
 
 # What is shipped is built without cgo, and so is what is tested, except under the race detector.
 export CGO_ENABLED = 0
 WITH_RACE = CGO_ENABLED=1
 
 .DEFAULT_GOAL := help
-.PHONY: help build console test test-packages test-program test-program-again check format vet lint lint-deploy vulnerabilities fuzz torture soak postgres-versions river bench names deps bin/tested
+.PHONY: help build console test test-postgres test-packages test-program test-program-again check format vet lint lint-deploy vulnerabilities fuzz torture soak postgres-versions river bench names deps bin/tested
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,12 +64,15 @@ console: deps ## build the console from web/ into internal/console
 	cd web && npm run --silent check && npm run --silent build
 
 test: deps ## run every test
-	$(MAKE) --no-print-directory -j3 --output-sync test-packages test-program test-program-again
+	$(MAKE) --no-print-directory -j4 --output-sync test-postgres test-packages test-program test-program-again
 
 test-packages: ## run the tests of packages, and those of RACE again under the race detector
-	$(GO) test -timeout 20m $(LONGEST) $$($(GO) list ./... | grep -v /e2e$$)
+	$(GO) test -timeout 20m $$($(GO) list $(LONGEST) ./... | grep -vE '/(e2e|store/postgres)$$')
 	$(GO) -C tools/bench test -timeout 20m .
 	$(WITH_RACE) $(GO) test -race -short -timeout 20m $(RACE)
+
+test-postgres: ## run the tests of the store on PostgreSQL, and some again under the race detector
+	$(GO) test -timeout 20m $(POSTGRES)
 	$(WITH_RACE) $(GO) test -race -short -timeout 20m $(RACE_POSTGRES)
 
 test-program: bin/tested ## run the end-to-end tests
