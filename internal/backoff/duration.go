@@ -24,9 +24,12 @@ var durationUnits = map[byte]time.Duration{
 // can put a parameter's name in front.
 func ParseDuration(text string) (time.Duration, error) {
 	nanoseconds, ok := sumParts(text)
-	if !ok || nanoseconds >= math.MaxInt64 {
+	switch {
+	case !ok:
 		return 0, posthaste.Invalidf("%.100q is not a duration: give numbers with the units s, m, h or d, "+
-			"such as 90s or 1d10h30m, or a number of seconds, up to 292 years in all", text)
+			"such as 90s or 1d10h30m, or a number of seconds", text)
+	case nanoseconds >= math.MaxInt64:
+		return 0, posthaste.Invalidf("%.100q is longer than 292 years", text)
 	}
 	return time.Duration(math.Round(nanoseconds)), nil
 }

@@ -130,6 +130,13 @@ func clearer(err error) error {
 	if flag, value, is := strings.Cut(text, ": expected a valid 64 bit int but got "); is {
 		return fmt.Errorf("%s: expected a whole number but got %s", flag, value)
 	}
+	if argument, is := strings.CutPrefix(text, "unexpected argument "); is && !strings.Contains(argument, "did you mean") {
+		help := "posthaste help"
+		if selected := failed.Context.Selected(); selected != nil && selected.Name != "help" {
+			help += " " + selected.Path()
+		}
+		return fmt.Errorf("unexpected argument %q: see %s", argument, help)
+	}
 	if before, values, is := strings.Cut(text, ` must be one of "",`); is { // no value is the default
 		return errors.New(before + " must be one of " + values)
 	}

@@ -52,7 +52,7 @@ func (s selectedRuns) change(done string) change {
 // overrides are what runs are started with instead of what they were triggered with
 // (contract, workflows 7.2).
 type overrides struct {
-	Delay            string   `group:"override" header:"Upstash-Delay" env:"-" name:"with-delay" placeholder:"SPAN" help:"Delay before the run starts, such as 10m."`
+	Delay            string   `group:"override" header:"Upstash-Delay" env:"-" name:"with-delay" placeholder:"SPAN" help:"Delay before the first delivery, such as 10m."`
 	Retries          string   `group:"override" header:"Upstash-Retries" env:"-" name:"with-retries" placeholder:"N" help:"Maximum number of retries of a failed delivery."`
 	RetryDelay       string   `group:"override" header:"Upstash-Retry-Delay" env:"-" name:"with-retry-delay" placeholder:"EXPR" help:"Expression for the delay before a retry, in milliseconds, such as 1000 * pow(2, retried)."`
 	FlowControlKey   string   `group:"override" header:"Upstash-Flow-Control-Key" env:"-" name:"with-flow-control-key" placeholder:"KEY" help:"Flow-control key."`

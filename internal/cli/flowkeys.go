@@ -43,7 +43,7 @@ type listedFlowKey struct {
 
 func (flowKeys) kind() kind {
 	return kind{
-		thing: "flow-control key", paths: []string{"/v2/flowControl"}, list: "flowControlKeys", id: "flowControlKey",
+		thing: "flow-control key", command: "flow", paths: []string{"/v2/flowControl"}, list: "flowControlKeys", id: "flowControlKey",
 		table: tableOf(columns{{"STATE", 6}, {"WAITING", 8}, {"PARALLEL", 12}, {"RATE", 16}, {name: "KEY"}}, func(k listedFlowKey) []cell {
 			return []cell{paused(k.Paused), number(k.Waiting), {text: k.parallelism()}, {text: k.rate()}, {text: k.Key}}
 		}),

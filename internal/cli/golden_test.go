@@ -149,7 +149,7 @@ queues show orders
 queues set orders --parallelism 4
 queues pause orders
 queues resume orders
-queues delete orders
+queues delete orders --yes
 groups list
 groups show shops
 groups set shops --endpoint https://a.example.com
@@ -188,7 +188,7 @@ const (
 	goldenSchedule = `{"scheduleId":"nightly","cron":"CRON_TZ=UTC 30 3 * * 1-5","destination":"https://api.example.com/reports/daily?format=csv&region=eu-central","method":"POST","createdAt":1700000000000,"retries":3,"isPaused":false,"delay":60,"timeout":30000,"nextScheduleTime":1700000000000,"label":"report","body":"{}","header":{"Content-Type":["application/json"]}}`
 	goldenFlow     = `{"flowControlKey":"tenant-7","waitListSize":3,"parallelismMax":5,"parallelismCount":2,"rateMax":100,"rateCount":40,"ratePeriod":60,"isPinnedParallelism":true,"isPinnedRate":false,"isPaused":false}`
 	goldenLog      = `{"events":[
-		{"time":1700000012400,"state":"DELIVERED","messageId":"msg_26hZCxZCuWyyTWPmSVBrNB","method":"POST","url":"https://api.example.com/orders"},
+		{"time":1700000012400,"state":"DELIVERED","attempt":{"status":200,"duration":400},"messageId":"msg_26hZCxZCuWyyTWPmSVBrNB","method":"POST","url":"https://api.example.com/orders"},
 		{"time":1700000012000,"state":"ACTIVE","messageId":"msg_26hZCxZCuWyyTWPmSVBrNB","method":"POST","url":"https://api.example.com/orders"},
 		{"time":1700000000300,"state":"RETRY","messageId":"msg_26hZCxZCuWyyTWPmSVBrNB","method":"POST","url":"https://api.example.com/orders","nextDeliveryTime":1700000012000},
 		{"time":1700000000300,"state":"ERROR","messageId":"msg_26hZCxZCuWyyTWPmSVBrNB","method":"POST","url":"https://api.example.com/orders","responseStatus":503,"error":"503: the destination is overloaded and asks for another attempt later"},

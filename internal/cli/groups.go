@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ type listedGroup struct {
 
 func (urlGroups) kind() kind {
 	return kind{
-		thing: "URL group", paths: []string{"/v2/topics"}, list: "topics", id: "name",
+		thing: "URL group", command: "groups", paths: []string{"/v2/topics"}, list: "topics", id: "name",
 		table: tableOf(columns{{"GROUP", 24}, {"ENDPOINTS", 9}, {name: "URLS"}}, func(g listedGroup) []cell {
 			urls := make([]string, len(g.Endpoints))
 			for i, e := range g.Endpoints {
@@ -140,5 +141,29 @@ func (c *removeEndpointsCommand) Run(t terminal) error {
 			endpoints[i] = endpoint{URL: text}
 		}
 	}
-	return c.setThing(t, c.Output, "URL group", c.Name, changeEndpoints(http.MethodDelete, c.Name, endpoints))
+	return c.call(t, func(ctx context.Context, server *client.Client) error {
+		if err := c.check(ctx, server); err != nil {
+			return err
+		}
+		if err := server.Do(ctx, changeEndpoints(http.MethodDelete, c.Name, endpoints), nil); err != nil {
+			return err
+		}
+		return writeResult(t, c.Output, map[string]any{"removed": c.Endpoints}, "%s removed from URL group %s", counted(len(endpoints), "endpoint"), shown(c.Name))
+	})
+}
+
+// check returns a sentence about the first endpoint that the group has not.
+func (c *removeEndpointsCommand) check(ctx context.Context, server *client.Client) error {
+	var group struct{ Endpoints []endpoint }
+	err := server.Do(ctx, client.Request{Path: below("/v2/topics", c.Name)}, &group)
+	if isNotFound(err) {
+		return urlGroups{}.kind().unknown(c.Name)
+	}
+	for _, name := range c.Endpoints {
+		is := func(e endpoint) bool { return name == e.Name || name == e.URL }
+		if err == nil && !slices.ContainsFunc(group.Endpoints, is) {
+			err = posthaste.Errorf(posthaste.CodeNotFound, "URL group %q has no endpoint %q: give a name or URL that posthaste groups show %[1]s lists", c.Name, name)
+		}
+	}
+	return err
 }

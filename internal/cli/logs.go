@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"strings"
 
 	"posthaste"
 	"posthaste/internal/client"
@@ -73,6 +72,9 @@ func (c *logsCommand) tell(ctx context.Context, t terminal, server *client.Clien
 	if err != nil {
 		return err
 	}
+	if len(stories) == 0 {
+		return writeLine(t.Err, "Nothing found.")
+	}
 	for _, s := range stories {
 		if err := s.write(t); err != nil {
 			return err
@@ -100,5 +102,5 @@ var logTable = tableOf(columns{
 	{"MESSAGE", 26},
 	{name: "DESTINATION"},
 }, func(entry logEntry) []cell {
-	return []cell{at(entry.Time), inState(entry.State), {text: entry.MessageID}, {text: strings.TrimSpace(entry.URL + "  " + entry.what())}}
+	return []cell{at(entry.Time), inState(entry.State), {text: entry.MessageID}, {text: entry.URL, tail: entry.what()}}
 })

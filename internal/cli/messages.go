@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"posthaste"
 	"posthaste/internal/client"
 )
 
@@ -30,8 +31,8 @@ type showMessageCommand struct {
 	connection
 }
 
-// Run prints the message, and from its log where it stands and why. The log continues to show
-// of a message that was cancelled.
+// Run prints the message, and from its log where it stands and why, with each change. The log
+// continues to show of a message that was cancelled.
 func (c *showMessageCommand) Run(t terminal) error {
 	return c.call(t, func(ctx context.Context, server *client.Client) error {
 		message := map[string]any{}
@@ -52,7 +53,14 @@ func (c *showMessageCommand) Run(t terminal) error {
 		case c.Output == "json":
 			return writeLine(t.Out, "%s", text)
 		}
-		return printMessage(t, text)
+		if err := printMessage(t, text); err != nil {
+			return err
+		}
+		told, err := tellStories(ctx, server, url.Values{"messageId": {c.ID}}, nil, 1)
+		if err != nil || len(told) == 0 {
+			return err
+		}
+		return told[0].writeChanges(t)
 	})
 }
 
@@ -68,6 +76,10 @@ func latestOf(ctx context.Context, server *client.Client, id string) (map[string
 	}
 	latest := page.Events[0]
 	found := map[string]any{"messageId": id, "url": latest["url"], "state": latest["state"], "stateAt": latest["time"]}
+	if attempt, ended := latest["attempt"].(map[string]any); ended && latest["state"] == string(posthaste.StateDelivered) {
+		found["responseStatus"] = attempt["status"]
+		return found, nil
+	}
 	for _, name := range []string{"error", "responseStatus", "nextDeliveryTime"} {
 		for _, entry := range page.Events {
 			if value := entry[name]; value != nil && value != "" {

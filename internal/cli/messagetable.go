@@ -25,6 +25,8 @@ type listedMessage struct {
 	Body       string `json:"body"`
 	BodyBase64 string `json:"bodyBase64"`
 
+	Header map[string][]string `json:"header"`
+
 	State        posthaste.State `json:"state"`            // where it stands, by its log
 	StateAt      int64           `json:"stateAt"`          // Unix ms
 	NextDelivery int64           `json:"nextDeliveryTime"` // Unix ms
@@ -82,6 +84,7 @@ var printMessage = fieldsOf(func(m listedMessage) []field {
 		{"label", m.Label},
 		{"body", briefBody(m.Body, m.BodyBase64)},
 	}
+	fields = append(fields, headerFields(m.Header)...)
 	switch {
 	case m.DLQID != "":
 		fields = append(fields,
@@ -100,7 +103,7 @@ var printMessage = fieldsOf(func(m listedMessage) []field {
 // because it is no text.
 func briefBody(text, inBase64 string) string {
 	if inBase64 == "" {
-		return brief(text)
+		return begin(text, enoughBody)
 	}
 	size := len(inBase64)/4*3 - strings.Count(inBase64, "=")
 	return fmt.Sprintf("binary, %d B", size)

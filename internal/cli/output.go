@@ -44,15 +44,22 @@ type list struct {
 	table  table
 	cursor func() string // that a document ends with, "" for none; nil: there is none
 	prompt bool          // each value is written at once
+
+	isEmpty bool // set by writeTo: a table without a row
 }
 
-// write writes the values. What came before an error is written too.
+// write writes the values. What came before an error is written too. A table of none is a sentence
+// on Err.
 func (l list) write(t terminal, values iter.Seq2[json.RawMessage, error]) error {
 	out := bufio.NewWriter(t.Out)
-	return errors.Join(l.writeTo(out, lookOf(t.Out), values), out.Flush())
+	err := errors.Join(l.writeTo(out, lookOf(t.Out), values), out.Flush())
+	if err == nil && l.isEmpty {
+		return writeLine(t.Err, "Nothing found.")
+	}
+	return err
 }
 
-func (l list) writeTo(out *bufio.Writer, look look, values iter.Seq2[json.RawMessage, error]) error {
+func (l *list) writeTo(out *bufio.Writer, look look, values iter.Seq2[json.RawMessage, error]) error {
 	begun, comma := false, ""
 	begin := func() error {
 		if begun {
@@ -88,7 +95,7 @@ func (l list) writeTo(out *bufio.Writer, look look, values iter.Seq2[json.RawMes
 			break
 		}
 	}
-	if err == nil {
+	if l.isEmpty = err == nil && !begun && l.output == "table"; err == nil && !l.isEmpty {
 		err = begin()
 	}
 	return errors.Join(err, l.end(out)) // a document can be read after an error too

@@ -168,6 +168,11 @@ type useProfileCommand struct {
 
 // Run makes the profile the one that is used.
 func (c *useProfileCommand) Run(t terminal) error {
+	for _, variable := range []string{"POSTHASTE_URL", "QSTASH_URL"} { // as client.Find has them
+		if os.Getenv(variable) != "" {
+			_ = writeLine(t.Err, "%s is set, and comes before the profile: unset it to use the profile.", variable)
+		}
+	}
 	return changeProfiles(t, c.Output, c.Name, "used", func(all *profiles) error {
 		_, err := all.named(c.Name)
 		all.Current = c.Name

@@ -31,7 +31,7 @@ type listedQueue struct {
 
 func (queues) kind() kind {
 	return kind{
-		thing: "queue", paths: []string{"/v2/queues"}, list: "queues", id: "name",
+		thing: "queue", command: "queues", paths: []string{"/v2/queues"}, list: "queues", id: "name",
 		table: tableOf(columns{{"STATE", 6}, {"PARALLELISM", 11}, {"WAITING", 8}, {name: "QUEUE"}}, func(q listedQueue) []cell {
 			return []cell{paused(q.Paused), number(q.Parallelism), number(q.Lag), {text: q.Name}}
 		}),

@@ -25,13 +25,14 @@ type resource interface{ kind() kind }
 
 // kind is where things of a kind are, and how they are shown.
 type kind struct {
-	thing string   // what one is
-	paths []string // of its lists; one of them has the thing
-	list  string   // the name of the list in a document
-	id    string   // the member that names a thing
-	since string   // the member by which a list is sorted, the latest first; "": as the server sorts it
-	table table
-	print func(t terminal, thing json.RawMessage) error
+	thing   string   // what one is
+	command string   // above those for them
+	paths   []string // of its lists; one of them has the thing
+	list    string   // the name of the list in a document
+	id      string   // the member that names a thing
+	since   string   // the member by which a list is sorted, the latest first; "": as the server sorts it
+	table   table
+	print   func(t terminal, thing json.RawMessage) error
 }
 
 // listThings lists all things of a kind, which the API does in one page.
@@ -116,7 +117,7 @@ func (c *showThing[R]) Run(t terminal) error {
 
 // unknown returns a sentence about a name that no thing of the kind has.
 func (k kind) unknown(name string) error {
-	return posthaste.Errorf(posthaste.CodeNotFound, "there is no %s %q: the list command shows those there are", k.thing, name)
+	return posthaste.Errorf(posthaste.CodeNotFound, "there is no %s %q: see posthaste %s list", k.thing, name, k.command)
 }
 
 // isNotFound reports whether the server has no such thing.
@@ -161,7 +162,9 @@ func changeEach(ctx context.Context, t terminal, server *client.Client, k kind, 
 			request.Query = url.Values{"parallelism": {"true"}, "rate": {"true"}}
 		case "delete":
 			request = client.Request{Method: http.MethodDelete, Path: below(k.paths[0], name)}
-			err = server.Do(ctx, client.Request{Path: request.Path}, nil) // the API deletes what is not there, too
+		}
+		if verb != "pause" { // the API also deletes or resumes what is not there; a key may be paused before its first message
+			err = server.Do(ctx, client.Request{Path: below(k.paths[0], name)}, nil)
 		}
 		if err == nil {
 			err = server.Do(ctx, request, nil)
@@ -256,8 +259,27 @@ func (c *deleteThings[R]) Run(t terminal) error {
 				return err
 			}
 		}
+		if err := c.askForWaiting(ctx, t, server, k); err != nil {
+			return err
+		}
 		return changeEach(ctx, t, server, k, c.Names, "delete", c.Output)
 	})
+}
+
+// askForWaiting asks before the messages of a queue go with it.
+func (c *deleteThings[R]) askForWaiting(ctx context.Context, t terminal, server *client.Client, k kind) error {
+	if k.thing != "queue" || len(c.Names) != 1 {
+		return nil
+	}
+	var queue listedQueue
+	err := server.Do(ctx, client.Request{Path: below(k.paths[0], c.Names[0])}, &queue)
+	if isNotFound(err) {
+		return k.unknown(c.Names[0])
+	}
+	if err != nil || queue.Lag == 0 {
+		return err
+	}
+	return c.ask(t, fmt.Sprintf("delete queue %s and cancel its %s", c.Names[0], counted(queue.Lag, "waiting message")))
 }
 
 // setThing sends the new settings of a thing, and says that it is set.

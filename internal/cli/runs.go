@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
+	"strings"
 
 	"posthaste"
 	"posthaste/internal/client"
@@ -32,6 +33,12 @@ type listRunsCommand struct {
 
 // Run prints the runs.
 func (c *listRunsCommand) Run(t terminal) error {
+	for i, state := range c.State { // as for messages: failed is RUN_FAILED
+		if state = strings.ToUpper(state); !strings.HasPrefix(state, "RUN_") && !strings.HasPrefix(state, "STEP_") {
+			state = "RUN_" + state
+		}
+		c.State[i] = state
+	}
 	request := client.Request{Path: "/v2/workflows/logs", Query: c.withoutBodies(params(c))}
 	return c.print(t, request, "runs", runTable)
 }

@@ -19,13 +19,17 @@ type listedRun struct {
 	Response    string             `json:"workflowRunResponse"`
 	DLQID       string             `json:"dlqId"`
 	Label       string             `json:"label"`
-	Successor   struct {
-		ID string `json:"workflowRunId"`
-	} `json:"successor"`
-	Groups []struct {
+	Successor   runRef             `json:"successor"`
+	RestartOf   runRef             `json:"restartOf"`
+	ResumeOf    runRef             `json:"resumeOf"`
+	Groups      []struct {
 		Type  string       `json:"type"`
 		Steps []listedStep `json:"steps"`
 	} `json:"steps"`
+}
+
+type runRef struct {
+	ID string `json:"workflowRunId"`
 }
 
 // listedStep is what is shown of a step.
@@ -62,7 +66,7 @@ var runTable = tableOf(columns{
 
 // stepColumns are those of the steps of a run. Steps of a parallel group are held together.
 var stepColumns = columns{
-	{"CREATED", ofTime},
+	{"ENDED", ofTime},
 	{"STATE", len(posthaste.StepCancelled)},
 	{"TOOK", 7},
 	{"TYPE", 8},
@@ -84,8 +88,12 @@ func (run *listedRun) rows() (rows [][]cell) {
 			default:
 				branch = "├ "
 			}
+			took := step.took()
+			if step.ended == 0 && run.ResumeOf.ID != "" {
+				took = "before"
+			}
 			rows = append(rows, []cell{
-				at(step.CreatedAt), inState(step.State), {text: step.took()}, {text: step.Type}, {text: branch + step.Name}, step.result(),
+				at(step.CreatedAt), inState(step.State), {text: took}, {text: step.Type}, {text: branch + step.Name}, step.result(),
 			})
 		}
 	}
@@ -115,8 +123,12 @@ func said(text string) string {
 }
 
 // brief returns the beginning of a text, without the line break that many end with.
-func brief(text string) string {
-	const enough = 80
+func brief(text string) string { return begin(text, 80) }
+
+// enoughBody is how many characters of a body are shown where there is a line for it.
+const enoughBody = 1000
+
+func begin(text string, enough int) string {
 	text = strings.TrimSpace(text)
 	if runes := []rune(text); len(runes) > enough {
 		return string(runes[:enough]) + "…"
@@ -142,6 +154,10 @@ func printRun(t terminal, value json.RawMessage, events func(listedRun) ([]runEv
 }
 
 var printRunFields = fieldsOf(func(run listedRun) []field {
+	letter := run.DLQID
+	if run.Successor.ID != "" { // which took its place
+		letter = ""
+	}
 	return []field{
 		{"run", run.ID},
 		{"workflow", run.URL},
@@ -150,8 +166,10 @@ var printRunFields = fieldsOf(func(run listedRun) []field {
 		{"ended", at(run.CompletedAt).text},
 		{"took", run.took()},
 		{"label", run.Label},
-		{"response", brief(run.Response)},
-		{"dead letter", run.DLQID},
+		{"response", begin(run.Response, enoughBody)},
+		{"restart of", run.RestartOf.ID},
+		{"resume of", run.ResumeOf.ID},
+		{"dead letter", letter},
 		{"restarted as", run.Successor.ID},
 	}
 })

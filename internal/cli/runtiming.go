@@ -59,6 +59,7 @@ func eventsOf(ctx context.Context, server *client.Client, run listedRun) (events
 
 // setTimes sets how long each step took, or takes until now. One whose beginning no change
 // shows, because the workflow continued with it by itself, began when the group before it ended.
+// A step that a resumed run has taken over, of which it has no change, took no time in this run.
 func (run *listedRun) setTimes(events []runEvent, now int64) {
 	changes := map[string][]runEvent{}
 	for _, e := range events {
@@ -69,11 +70,14 @@ func (run *listedRun) setTimes(events []runEvent, now int64) {
 		last := before
 		for i := range group.Steps {
 			step := &group.Steps[i]
+			own := changes[step.key()]
+			if run.ResumeOf.ID != "" && len(own) == 0 && step.State == posthaste.StepSuccess {
+				continue
+			}
 			step.begun, step.ended = before, now
 			if run.CompletedAt != 0 {
 				step.ended = run.CompletedAt
 			}
-			own := changes[step.key()]
 			if len(own) > 0 && own[0].State == string(posthaste.StepProgress) {
 				step.begun = max(own[0].Time, run.CreatedAt)
 			}

@@ -59,7 +59,7 @@ type listedSchedule struct {
 
 func (schedules) kind() kind {
 	return kind{
-		thing: "schedule", paths: []string{"/v2/schedules"}, list: "schedules", id: "scheduleId",
+		thing: "schedule", command: "schedules", paths: []string{"/v2/schedules"}, list: "schedules", id: "scheduleId",
 		table: tableOf(columns{
 			{"STATE", 6}, {"NEXT", ofTime}, {"SCHEDULE", 27}, {"CRON", 24}, {name: "DESTINATION"},
 		}, func(s listedSchedule) []cell {
@@ -118,7 +118,7 @@ func (c *setScheduleCommand) Validate() error {
 	if c.Cron == "" {
 		return c.submission.Validate() // that the flag is missing is told by the parser
 	}
-	return firstError(checkCron(c.Cron), c.submission.Validate())
+	return firstError(checkCron(c.Cron), c.checkFlow(), c.submission.Validate())
 }
 
 // checkCron returns a sentence about a cron expression that is none, before anything is changed.

@@ -45,6 +45,14 @@ type deduplication struct {
 // notBefore is a time that the API takes in seconds.
 type notBefore struct{ timeFlag }
 
+// checkFlow returns a sentence about a flow-control key without limits, which the API refuses.
+func (s *commonSettings) checkFlow() error {
+	if (s.FlowControlKey == "") != (s.FlowControlValue == "") {
+		return posthaste.Invalidf("--flow-control-key and --flow-control-value go together: give both, such as --flow-control-key tenant-7 --flow-control-value parallelism=5")
+	}
+	return nil
+}
+
 // headerFlags are headers of the delivery.
 type headerFlags struct {
 	Header []string `group:"setting" short:"H" env:"-" sep:"none" placeholder:"NAME: VALUE" help:"Header of the delivery; can be given more than once."`
@@ -52,7 +60,7 @@ type headerFlags struct {
 
 func (h *headerFlags) check() error {
 	for _, line := range h.Header {
-		if name, _, found := strings.Cut(line, ":"); !found || strings.TrimSpace(name) == "" {
+		if name, _, found := strings.Cut(line, ":"); !found || !posthaste.IsHeaderName(strings.TrimSpace(name)) {
 			return posthaste.Invalidf("header %q is not NAME: VALUE", line)
 		}
 	}
@@ -84,7 +92,7 @@ func (c *content) put(request *client.Request) error {
 	if isFile || c.Data == "-" {
 		var err error
 		if body, err = readAll(file); err != nil {
-			return fmt.Errorf("data: %w", err)
+			return fmt.Errorf("--data: %w", err)
 		}
 	}
 	return c.putBytes(request, body)
@@ -212,6 +220,9 @@ type publishCommand struct {
 	submission
 }
 
+// Validate returns a sentence about the first setting that is wrong.
+func (c *publishCommand) Validate() error { return firstError(c.checkFlow(), c.submission.Validate()) }
+
 // Run publishes the message.
 func (c *publishCommand) Run(t terminal) error {
 	return c.submit(t, "/v2/publish/", c.Destination, c.commonSettings, c.callbackSetting, c.deduplication)
@@ -227,6 +238,9 @@ type enqueueCommand struct {
 	submission
 }
 
+// Validate returns a sentence about the first setting that is wrong.
+func (c *enqueueCommand) Validate() error { return firstError(c.checkFlow(), c.submission.Validate()) }
+
 // Run publishes the message.
 func (c *enqueueCommand) Run(t terminal) error {
 	return c.submit(t, below("/v2/enqueue", c.Queue)+"/", c.Destination, c.commonSettings, c.callbackSetting, c.deduplication)
@@ -239,6 +253,9 @@ type triggerCommand struct {
 	commonSettings
 	submission
 }
+
+// Validate returns a sentence about the first setting that is wrong.
+func (c *triggerCommand) Validate() error { return firstError(c.checkFlow(), c.submission.Validate()) }
 
 // Run starts the run.
 func (c *triggerCommand) Run(t terminal) error {

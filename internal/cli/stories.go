@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/url"
@@ -25,13 +26,20 @@ type logEntry struct {
 	NextDeliveryTime int64           `json:"nextDeliveryTime"` // Unix ms
 	Queue            string          `json:"queueName"`
 	Label            string          `json:"label"`
+	Attempt          struct {
+		Status   int   `json:"status"`
+		Duration int64 `json:"duration"` // ms
+	} `json:"attempt"` // that ended
 }
+
+// status returns the status of the response that the entry is about, 0 for none.
+func (e *logEntry) status() int { return cmp.Or(e.ResponseStatus, e.Attempt.Status) }
 
 // what describes the entry, beside its state.
 func (e *logEntry) what() string {
 	parts := []string{}
-	if e.ResponseStatus != 0 && !strings.Contains(e.Error, strconv.Itoa(e.ResponseStatus)) {
-		parts = append(parts, strconv.Itoa(e.ResponseStatus))
+	if status := strconv.Itoa(e.status()); e.status() != 0 && !strings.Contains(e.Error, status) {
+		parts = append(parts, status)
 	}
 	if e.Error != "" {
 		parts = append(parts, e.Error)
@@ -53,7 +61,7 @@ type story struct {
 	CreatedAt      int64           `json:"createdAt,omitempty"` // Unix ms; 0: its beginning was not read
 	StateAt        int64           `json:"stateAt"`             // Unix ms
 	Attempts       int             `json:"attempts"`
-	ResponseStatus int             `json:"responseStatus,omitempty"` // of the latest attempt that failed
+	ResponseStatus int             `json:"responseStatus,omitempty"` // of the latest attempt that ended
 	Error          string          `json:"error,omitempty"`
 	NextDelivery   int64           `json:"nextDeliveryTime,omitempty"` // Unix ms
 
@@ -78,8 +86,8 @@ func (s *story) add(e logEntry) {
 	if s.Error == "" && s.State != posthaste.StateDelivered {
 		s.Error = e.Error
 	}
-	if s.ResponseStatus == 0 && s.State != posthaste.StateDelivered {
-		s.ResponseStatus = e.ResponseStatus
+	if s.ResponseStatus == 0 && (s.State != posthaste.StateDelivered || e.State == posthaste.StateDelivered) {
+		s.ResponseStatus = e.status()
 	}
 }
 
@@ -158,16 +166,16 @@ var storyTable = tableOf(columns{
 	{name: "DESTINATION"},
 }, func(s story) []cell {
 	took := ""
-	if s.CreatedAt != 0 {
+	if s.CreatedAt != 0 && s.Attempts > 0 {
 		took = briefly(time.Duration(s.StateAt-s.CreatedAt) * time.Millisecond)
 	}
-	return []cell{at(s.StateAt), inState(s.State), number(s.Attempts), {text: took}, {text: s.MessageID}, {text: s.end()}}
+	return []cell{at(s.StateAt), inState(s.State), number(s.Attempts), {text: took}, {text: s.MessageID}, {text: s.URL, tail: s.what()}}
 })
 
-// end is what the line of a story ends with.
-func (s *story) end() string {
+// what says where the message stands, beside its state.
+func (s *story) what() string {
 	last := logEntry{Error: s.Error, ResponseStatus: s.ResponseStatus, NextDeliveryTime: s.NextDelivery}
-	return strings.TrimSpace(s.URL + "  " + last.what())
+	return last.what()
 }
 
 // write writes a story from its beginning: what the message is, and a line for each change with
@@ -181,7 +189,12 @@ func (s *story) write(t terminal) error {
 	if err := writeLine(t.Out, "%s", cut(shown(head), look.width)); err != nil {
 		return err
 	}
-	return changeColumns.writeBody(t.Out, look, s.rows())
+	return s.writeChanges(t)
+}
+
+// writeChanges writes a line for each change.
+func (s *story) writeChanges(t terminal) error {
+	return changeColumns.writeBody(t.Out, lookOf(t.Out), s.rows())
 }
 
 var changeColumns = columns{{"", 0}, {"TIME", ofTime}, {"AFTER", 7}, {"STATE", len(posthaste.StateCancelRequested)}, {name: "WHAT"}}

@@ -93,6 +93,20 @@ type cell struct {
 	text string
 	colour
 	short string // takes its place in a narrow table, if there is one
+	tail  string // follows the text of a last column; the text is cut before it
+}
+
+// fitted returns the text of a last column in a width, 0 for any.
+func (c cell) fitted(text string, width int) string {
+	const separator = "  "
+	if c.tail == "" {
+		return cut(text, width)
+	}
+	tail := shown(c.tail)
+	if width > 0 && utf8.RuneCountInString(text+separator+tail) > width {
+		text = cut(text, max(width-utf8.RuneCountInString(separator+tail), width/2))
+	}
+	return cut(text+separator+tail, width)
 }
 
 func (t table) write(out io.Writer, look look, value json.RawMessage) error {
@@ -127,9 +141,11 @@ func (columns columns) write(out io.Writer, look look, cells []cell) error {
 			text = fmt.Sprintf("%-*s", width, text)
 		case ownLine:
 			line = strings.TrimRight(line, " ") + "\n  "
-			text = cut(text, look.width-len("  "))
+			text = c.fitted(text, look.width-len("  "))
 		case look.width > 0:
-			text = cut(text, max(look.width-used, 1))
+			text = c.fitted(text, max(look.width-used, 1))
+		default:
+			text = c.fitted(text, 0)
 		}
 		used += utf8.RuneCountInString(text) + len("  ")
 		if look.coloured {

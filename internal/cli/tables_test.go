@@ -81,9 +81,8 @@ state         RUN_FAILED
 created       14 NOV 2023, 22:13:20.000 UTC
 ended         14 NOV 2023, 22:13:20.000 UTC
 took          0s
-dead letter   17-0
 restarted as  wfr_b
-CREATED                        STATE          TOOK     TYPE      STEP                      RESULT
+ENDED                          STATE          TOOK     TYPE      STEP                      RESULT
 14 NOV 2023, 22:13:20.000 UTC  STEP_SUCCESS   20ms     Initial   init                      ` + strings.Repeat("x", 80) + `…
 14 NOV 2023, 22:13:20.000 UTC  STEP_SUCCESS   1.5s               ┌ pay
 14 NOV 2023, 22:13:20.000 UTC  STEP_SUCCESS   3s                 ├ pack

@@ -18,10 +18,17 @@ export function PublishForm({ onClose }: { onClose: () => void }) {
   const [destination, setDestination] = useState("");
   const [queue, setQueue] = useState(usePlace().params.get("queueName") ?? "");
   const [method, setMethod] = useState("POST");
+  const [delay, setDelay] = useState("");
+  const [retries, setRetries] = useState("");
   const [body, setBody] = useState("");
   const [settings, setSettings] = useState("");
   const save = async () => {
-    const headers = { ...readHeaders(settings), "Upstash-Method": method };
+    const headers: Record<string, string> = { ...readHeaders(settings), "Upstash-Method": method };
+    for (const [name, value] of [["Upstash-Delay", delay], ["Upstash-Retries", retries]] as const) {
+      if (value.trim() !== "") {
+        headers[name] = value.trim();
+      }
+    }
     const response = await request("POST", through(queue.trim()) + inPath(destination.trim()), { headers, body });
     const made = await response.json() as { messageId: string } | { messageId: string }[];
     const all = [made].flat();
@@ -34,8 +41,12 @@ export function PublishForm({ onClose }: { onClose: () => void }) {
       <Field label="Method">
         <select value={method} onChange={(event) => setMethod(event.currentTarget.value)}>{methods.map((one) => <option key={one}>{one}</option>)}</select>
       </Field>
+      <div class="fields">
+        <Field label="Delay" hint="Such as 30s, 10m or 1d12h."><input value={delay} onInput={(event) => setDelay(event.currentTarget.value)} /></Field>
+        <Field label="Retries" hint="At most. Default: 3."><input type="number" min={0} value={retries} onInput={(event) => setRetries(event.currentTarget.value)} /></Field>
+      </div>
       <Field label="Body"><textarea rows={4} value={body} onInput={(event) => setBody(event.currentTarget.value)} /></Field>
-      <Settings text={settings} onChange={setSettings} />
+      <Settings text={settings} onChange={setSettings} such="Upstash-Label: first or Upstash-Timeout: 10s" />
     </Form>
   );
 }
@@ -58,14 +69,14 @@ export function StartForm({ onClose }: { onClose: () => void }) {
     <Form title="Start a run" submit="Start" save={save} done={onClose}>
       <Field label="Workflow URL" hint="The endpoint of your workflow SDK's serve function."><input type="url" required value={url} onInput={(event) => setURL(event.currentTarget.value)} /></Field>
       <Field label="Payload"><textarea rows={5} value={payload} onInput={(event) => setPayload(event.currentTarget.value)} /></Field>
-      <Settings text={settings} onChange={setSettings} />
+      <Settings text={settings} onChange={setSettings} such="Upstash-Retries: 0 or Upstash-Delay: 10s" />
     </Form>
   );
 }
 
-function Settings({ text, onChange }: { text: string; onChange: (text: string) => void }) {
+function Settings({ text, onChange, such }: { text: string; onChange: (text: string) => void; such: string }) {
   return (
-    <Field label="Settings" hint="Headers, one per line, such as Upstash-Retries: 0 or Upstash-Delay: 10s.">
+    <Field label="Settings" hint={`Headers, one per line, such as ${such}.`}>
       <textarea rows={3} spellcheck={false} value={text} onInput={(event) => onChange(event.currentTarget.value)} />
     </Field>
   );
