@@ -129,7 +129,7 @@ func (c *Client) Do(ctx context.Context, request Request, answer any) error {
 		return nil
 	}
 	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
-		return fmt.Errorf("read the answer of %s: %w: is %s a Posthaste server?", request.Path, err, c.base)
+		return fmt.Errorf("read the answer of %s: %w: is it a Posthaste server?", request.Path, err)
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func TestDoFails(t *testing.T) {
 		{"a redirect, which is not followed", answer(302, ""),
 			"the server answers 302: Found, and no more: is it a Posthaste server?"},
 		{"an answer that is no JSON", answer(200, "hello"),
-			"read the answer of /v2/x: invalid character 'h' looking for beginning of value"},
+			"read the answer of /v2/x: invalid character 'h' looking for beginning of value: is it a Posthaste server?"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

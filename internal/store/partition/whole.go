@@ -11,10 +11,11 @@ import (
 	"posthaste/internal/store"
 )
 
-// LiveMessages implements store.Backend: one partition after the other. A cursor says in which.
+// LiveMessages implements store.Backend: one partition after the other, until there are as many as are
+// wanted, so that a few are changed in one commit wherever they are. A cursor says in which it goes on.
 func (s *Store) LiveMessages(ctx context.Context, user string, query store.LiveQuery) (ids []posthaste.MessageID, cursor string, err error) {
 	all := s.partitions.All(user)
-	n := 0
+	n, most := 0, query.Limit
 	if query.Cursor != "" {
 		number, own, found := strings.Cut(query.Cursor, ".")
 		if n, err = strconv.Atoi(number); err != nil || !found || n < 0 || n >= len(all) {
@@ -22,16 +23,24 @@ func (s *Store) LiveMessages(ctx context.Context, user string, query store.LiveQ
 		}
 		query.Cursor = own
 	}
-	ids, next, err := s.Backend.LiveMessages(ctx, all[n], query)
-	switch {
-	case err != nil:
-		return nil, "", err
-	case next != "":
-		return ids, strconv.Itoa(n) + "." + next, nil
-	case n+1 < len(all):
-		return ids, strconv.Itoa(n+1) + ".", nil
+	for {
+		query.Limit = most - len(ids)
+		some, next, err := s.Backend.LiveMessages(ctx, all[n], query)
+		if err != nil {
+			return nil, "", err
+		}
+		ids = append(ids, some...)
+		if next == "" {
+			n++
+		}
+		switch {
+		case n == len(all):
+			return ids, "", nil
+		case next != "" || len(ids) >= most:
+			return ids, strconv.Itoa(n) + "." + next, nil
+		}
+		query.Cursor = ""
 	}
-	return ids, "", nil
 }
 
 // DropDays implements store.Backend. A day counts once.

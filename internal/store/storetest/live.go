@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -70,6 +71,15 @@ var livePromises = []promise{
 			tr.Fatal(err)
 		}
 		tr.wantLive(store.LiveQuery{Filter: posthaste.Filter{Queues: []string{"q"}}, Limit: 1, Cursor: cursor}, queued)
+	}},
+	{"a few messages are in one page, wherever they are", func(tr *trial) { // so that they can be changed in one commit
+		for i := range 12 {
+			tr.accept(through(fmt.Sprint("q", i)))
+		}
+		ids, cursor, err := tr.store.LiveMessages(tr.Context(), ann, store.LiveQuery{Limit: plenty})
+		if err != nil || len(ids) != 12 || cursor != "" {
+			tr.Errorf("LiveMessages = %d messages, %q, %v, want all 12 and no cursor", len(ids), cursor, err)
+		}
 	}},
 	{"messages that end while a reader pages do not disturb it", func(tr *trial) {
 		messages := tr.acceptMany(30, delayed(time.Hour))
