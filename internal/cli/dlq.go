@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -122,12 +123,15 @@ func (s selectedEntries[D]) Validate() error {
 	}
 	prefix, filter := s.DLQ.prefix()
 	for _, id := range distinctIDs(s.IDs) {
-		if strings.HasPrefix(id, prefix) {
+		if strings.HasPrefix(id, prefix) || !entryID.MatchString(id) {
 			return notAnEntry(s.DLQ, id, filter)
 		}
 	}
 	return s.connection.Validate()
 }
+
+// entryID is what an ID of a DLQ entry looks like.
+var entryID = regexp.MustCompile(`^[0-9]+-[0-9]+$`)
 
 // request returns the request for a method and a path below the DLQ.
 func (s selectedEntries[D]) request(method, path string) client.Request {

@@ -56,7 +56,7 @@ func TestManyAreNamed(t *testing.T) {
 	const most, named = 1000, 2500
 	ids := make([]string, named)
 	for i := range ids {
-		ids[i] = fmt.Sprint(i)
+		ids[i] = fmt.Sprintf("%d-0", i)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked := strings.Split(strings.Join(r.URL.Query()["dlqIds"], ","), ",")

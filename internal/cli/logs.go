@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"posthaste"
 	"posthaste/internal/client"
@@ -42,8 +43,16 @@ func (c *logsCommand) Validate() error {
 	case c.Follow && c.Output == "json":
 		return posthaste.Invalidf("output json cannot be combined with --follow, which does not end: use ndjson")
 	}
+	for _, state := range c.State {
+		if _, known := posthaste.ParseState(state); !known && !strings.EqualFold(state, inProgress) {
+			return unknownState(state)
+		}
+	}
 	return c.connection.Validate()
 }
+
+// inProgress is the word of the API for several states.
+const inProgress = "IN_PROGRESS"
 
 // Run prints entries until there are no more, or no more are wanted.
 func (c *logsCommand) Run(t terminal) error {

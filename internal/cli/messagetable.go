@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,20 +11,21 @@ import (
 
 // listedMessage is what is shown of a message, and of one that is in the DLQ.
 type listedMessage struct {
-	ID         string `json:"messageId"`
-	URL        string `json:"url"`
-	Method     string `json:"method"`
-	MaxRetries int    `json:"maxRetries"`
-	CreatedAt  int64  `json:"createdAt"` // Unix ms
-	NotBefore  int64  `json:"notBefore"` // Unix ms
-	URLGroup   string `json:"topicName"`
-	Queue      string `json:"queueName"`
-	ScheduleID string `json:"scheduleId"`
-	FlowKey    string `json:"flowControlKey"`
-	RunID      string `json:"workflowRunId"`
-	Label      string `json:"label"`
-	Body       string `json:"body"`
-	BodyBase64 string `json:"bodyBase64"`
+	ID         string   `json:"messageId"`
+	URL        string   `json:"url"`
+	Method     string   `json:"method"`
+	MaxRetries int      `json:"maxRetries"`
+	CreatedAt  int64    `json:"createdAt"` // Unix ms
+	NotBefore  int64    `json:"notBefore"` // Unix ms
+	URLGroup   string   `json:"topicName"`
+	Queue      string   `json:"queueName"`
+	ScheduleID string   `json:"scheduleId"`
+	FlowKey    string   `json:"flowControlKey"`
+	RunID      string   `json:"workflowRunId"`
+	Label      string   `json:"label"`
+	Labels     []string `json:"labels"`
+	Body       string   `json:"body"`
+	BodyBase64 string   `json:"bodyBase64"`
 
 	Header map[string][]string `json:"header"`
 
@@ -81,7 +83,7 @@ var printMessage = fieldsOf(func(m listedMessage) []field {
 		{"schedule", m.ScheduleID},
 		{"flow key", m.FlowKey},
 		{"run", m.RunID},
-		{"label", m.Label},
+		{"label", cmp.Or(strings.Join(m.Labels, ", "), m.Label)},
 		{"body", briefBody(m.Body, m.BodyBase64)},
 	}
 	fields = append(fields, headerFields(m.Header)...)

@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"reflect"
+	"regexp"
 	"strings"
 
 	"posthaste"
@@ -24,7 +26,7 @@ type commonSettings struct {
 	Retries          string    `group:"setting" header:"Upstash-Retries" env:"-" placeholder:"N" help:"Maximum number of retries. Default: 3."`
 	RetryDelay       string    `group:"setting" header:"Upstash-Retry-Delay" env:"-" placeholder:"EXPR" help:"Expression for the delay before a retry, in milliseconds, such as 1000 * pow(2, retried)."`
 	Timeout          string    `group:"setting" header:"Upstash-Timeout" env:"-" placeholder:"SPAN" help:"Maximum duration of an attempt, such as 30s."`
-	Label            []string  `group:"setting" header:"Upstash-Label" env:"-" sep:"none" placeholder:"LABEL" help:"Label to filter by; can be given more than once."`
+	Label            []string  `group:"setting" header:"Upstash-Label" env:"-" sep:"none" placeholder:"LABEL" help:"Label to filter by, or several separated by commas; can be given more than once."`
 	FailureCallback  string    `group:"setting" header:"Upstash-Failure-Callback" env:"-" placeholder:"URL" help:"URL that is called when there are no more attempts."`
 	FlowControlKey   string    `group:"setting" header:"Upstash-Flow-Control-Key" env:"-" placeholder:"KEY" help:"Key whose messages share limits."`
 	FlowControlValue string    `group:"setting" header:"Upstash-Flow-Control-Value" env:"-" placeholder:"VALUE" help:"Limits of the key, such as parallelism=5,rate=10,period=1m."`
@@ -62,6 +64,8 @@ func (h *headerFlags) check() error {
 	for _, line := range h.Header {
 		if name, _, found := strings.Cut(line, ":"); !found || !posthaste.IsHeaderName(strings.TrimSpace(name)) {
 			return posthaste.Invalidf("header %q is not NAME: VALUE", line)
+		} else if setting, is := strings.CutPrefix(http.CanonicalHeaderKey(strings.TrimSpace(name)), "Upstash-"); is {
+			return posthaste.Invalidf("header %q is a setting, and not delivered: give it as a flag, such as --%s", line, strings.ToLower(setting))
 		}
 	}
 	return nil
@@ -165,8 +169,18 @@ func hinted(err error, destination string) error {
 	if isNotFound(err) && !strings.Contains(destination, "://") {
 		return fmt.Errorf("there is no URL group %q: give a URL, such as https://%[1]s, or create the group with posthaste groups set %[1]s --endpoint URL", destination)
 	}
+	if refused, ok := errors.AsType[*client.StatusError](err); ok {
+		named := *refused
+		named.Message = refusedSetting.ReplaceAllStringFunc(refused.Message, func(header string) string {
+			return "--" + strings.ToLower(strings.TrimPrefix(header, "Upstash-"))
+		})
+		return &named
+	}
 	return err
 }
+
+// refusedSetting is a setting that a server refuses, by its header. Its flag has the same name.
+var refusedSetting = regexp.MustCompile(`^Upstash-(Method|Delay|Not-Before|Retries|Retry-Delay|Timeout|Label|Redact-Fields|Deduplication-Id|Queue-Name|Flow-Control-Key|Flow-Control-Value|Callback|Failure-Callback) `)
 
 // printReceipts writes what was accepted, a line each: one thing, or one of each endpoint of a
 // URL group.
