@@ -224,8 +224,10 @@ func testLanes(t *testing.T, b *browser, c *client, s *sink) {
 	page.press("Publish…")
 	page.until(`[...document.querySelectorAll("dialog label")].some((label) => label.querySelector("span")?.innerText === "Queue" && label.querySelector("input").value === "orders")`, "see the queue that is looked at")
 	page.fill("Destination", s.url+"/"+answerOK+"/through")
+	page.fill("Retries", "7")
 	page.press("Publish")
 	page.sees("Accepted and stored")
+	page.sees("at most 8")
 	c.awaitLog(t, url.Values{"queueName": {"orders"}, "path": {"/" + answerOK + "/through"}, "state": {"DELIVERED"}}, 1)
 	testCancel(t, page, c, s)
 }
