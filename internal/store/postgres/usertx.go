@@ -151,6 +151,7 @@ const createUsers = `
 	WITH made AS (INSERT INTO posthaste.indexed (user_id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING RETURNING user_id)
 	INSERT INTO posthaste.users (user_id) SELECT user_id FROM made`
 
+	t.readCache = newReadCache() // nobody was locked out
 // exec queues a statement.
 func (t *userTx) exec(sql string, args ...any) {
 	t.writes++

@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/postgres"
 )
 
 // Changes of a user that wait at the same time share a transaction. One that the database
@@ -144,3 +148,39 @@ func occupy(t *testing.T, s *ruled, working *sync.WaitGroup) (over chan struct{}
 	<-begun
 	return over
 }
+
+// What a node reads before a new user has a row is read again when it has locked that: another node may have
+// been first.
+func TestTwoNodesMeetANewUser(t *testing.T) {
+	url := emptyDatabase(t)
+	other := open(t, url)
+	submit := func(s *ruled) store.Accepted {
+		m := newMessage(start)
+		accepted, err := s.Accept(t.Context(), start, []store.Submission{{DedupKey: "once", Messages: []*posthaste.Message{m}}})
+		if err != nil || len(accepted) != 1 {
+			t.Fatalf("Accept = %v, %v", accepted, err)
+		}
+		return accepted[0]
+	}
+	var first store.Accepted
+	meet := &before{statement: "INSERT INTO posthaste.indexed", happens: sync.OnceFunc(func() { first = submit(other) })}
+	s := openWith(t, url, postgres.Options{}.WithTracer(meet))
+	if second := submit(s); !second.Deduplicated || second.IDs[0] != first.IDs[0] {
+		t.Errorf("the second submission = %+v, want what repeats %+v", second, first)
+	}
+}
+
+// before has something happen before a statement.
+type before struct {
+	statement string
+	happens   func()
+}
+
+func (b *before) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(data.SQL, b.statement) {
+		b.happens()
+	}
+	return ctx
+}
+
+func (b *before) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
