@@ -98,7 +98,7 @@ func partitionsOf(seed uint64) store.Partitions { return []store.Partitions{16, 
 func onDatabase(url string, partitions store.Partitions, joined func(node int64)) backend {
 	return func(t *testing.T) store.Store {
 		t.Helper()
-		options := postgres.Options{Partitions: partitions, Joined: joined, AnyClock: true, Logger: slog.New(slog.DiscardHandler)}
+		options := postgres.Options{Partitions: partitions, Joined: joined, AnyClock: true, ClaimAccepted: true, Logger: slog.New(slog.DiscardHandler)}
 		s, err := ledger.Over(partition.Over(postgres.Open(t.Context(), url+"&synchronous_commit=off", options)))
 		if err != nil {
 			t.Fatal(err)

@@ -76,6 +76,8 @@ func openDatabase(ctx context.Context, options Options, node *telemetry.Node, fr
 			Partitions:  store.Partitions(options.Partitions),
 			Lease:       options.NodeLease,
 			Logger:      options.Log,
+
+			ClaimAccepted: true,
 		}))
 		switch {
 		case err == nil:

@@ -133,6 +133,7 @@ func (h *hint) add(s *store.Submission, now time.Time) {
 }
 
 func (h *hint) accept(m *posthaste.Message) {
+	h.Accepts = append(h.Accepts, m)
 	if m.Queue != "" {
 		h.Records = append(h.Records, queues.key(m.Queue))
 	}

@@ -120,6 +120,7 @@ type Hint struct {
 	Records  []RecordKey
 	Places   []posthaste.MessageID
 	Messages []posthaste.MessageID
+	Accepts  []*posthaste.Message // that it is going to accept
 }
 
 // RecordKey names a record of a user.

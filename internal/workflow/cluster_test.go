@@ -26,7 +26,7 @@ func TestFlowsOfTwoNodes(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			url := cluster.Database(t) + "&synchronous_commit=off" // nothing crashes here
 			join := func() (store.Store, error) {                  // not with the context of t, which is outside of the bubble
-				return ledger.Over(partition.Over(postgres.Open(context.Background(), url, postgres.Options{Partitions: 4, AnyClock: true, Logger: slog.New(slog.DiscardHandler)})))
+				return ledger.Over(partition.Over(postgres.Open(context.Background(), url, postgres.Options{Partitions: 4, AnyClock: true, ClaimAccepted: true, Logger: slog.New(slog.DiscardHandler)})))
 			}
 			s := randomScript(rand.New(rand.NewPCG(seed, 0)), seed)
 			s.setup.nodes = []func() (store.Store, error){join, join}

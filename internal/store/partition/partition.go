@@ -103,6 +103,11 @@ func (s *Store) hint(hint store.Hint, n int) (own store.Hint) {
 		return own
 	}
 	own.Places, own.Messages = within(hint.Places), within(hint.Messages)
+	for _, m := range hint.Accepts {
+		if s.partitions.Number(m.ID.Slot()) == n {
+			own.Accepts = append(own.Accepts, m)
+		}
+	}
 	return own
 }
 
@@ -113,6 +118,9 @@ func (s *Store) named(hint store.Hint) (in set) {
 	}
 	for _, id := range slices.Concat(hint.Places, hint.Messages) {
 		in.add(s.partitions.Number(id.Slot()))
+	}
+	for _, m := range hint.Accepts {
+		in.add(s.partitions.Number(m.ID.Slot()))
 	}
 	return in
 }

@@ -32,19 +32,37 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 	if claims, err := s.lateResults.take(limit); len(claims) > 0 || err != nil {
 		return s.withoutExpired(claims), now, err
 	}
+	claims = s.withoutExpired(s.accepted.take(limit))
+	free := limit - len(claims)
+	if next, known := s.accepted.rest(now); known || free == 0 {
+		s.accepted.setFree(free)
+		return claims, next, nil
+	}
+	found, next, complete, err := s.claimDue(ctx, now, free)
+	claims = append(claims, found...)
+	if err == nil && complete && len(found) < free {
+		s.accepted.looked(now, next)
+		s.accepted.setFree(free - len(found))
+	}
+	return claims, next, err
+}
+
+// claimDue claims messages that are due, and reports whether nobody was left out.
+func (s *Store) claimDue(ctx context.Context, now time.Time, limit int) (claims []store.Claim, next time.Time, complete bool, err error) {
 	busy := append(s.lateResults.users(), s.overQuota(limit)...)
+	s.accepted.look.Store(false)
 	seen, err := s.findDue(ctx, now, limit, busy)
 	if err == nil && len(seen.Dead) > 0 && s.reaping.run(ctx, s, func(ctx context.Context) error { return s.reapDeadNodes(ctx, now) }) {
 		seen, err = s.findDue(ctx, now, limit, busy)
 	}
 	if err != nil || len(seen.Users) == 0 {
-		return nil, fromMilli(seen.Next), err
+		return nil, fromMilli(seen.Next), len(busy) == 0, err
 	}
 	claims, next, err = s.claimForUsers(ctx, now, seen.Users, limit)
 	if errors.Is(err, node.ErrExpired) {
-		return s.withoutExpired(claims), now, s.node.Renew(ctx)
+		return s.withoutExpired(claims), now, false, s.node.Renew(ctx)
 	}
-	return s.withoutExpired(claims), next, err
+	return s.withoutExpired(claims), next, len(busy) == 0 && len(s.lateResults.users()) == 0, err
 }
 
 // withoutExpired drops claims whose lease this node has lost meanwhile, as after a pause of
@@ -136,10 +154,10 @@ func (s *Store) finishClaim(c *claiming, err error) error {
 	if err == nil {
 		return nil
 	}
-	s.held.remove(c.claims...)
 	if errors.Is(err, node.ErrInDoubt) {
 		s.held.doubt(c.claims)
 	}
+	s.held.remove(c.claims...)
 	if unreadable, ok := errors.AsType[unreadableError](err); ok {
 		s.setAside.add(unreadable, s.logger)
 	}
@@ -382,6 +400,7 @@ func (c *claiming) lease(picked []*liveMessage) error {
 	}
 	c.claims = make([]store.Claim, len(picked))
 	for i, l := range picked {
+		c.passLeases(l.user, l.id.Slot())
 		var position posthaste.Position
 		if l.cancelRequested {
 			position = c.nextPosition(l.user, l.id.Slot())

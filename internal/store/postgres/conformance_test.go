@@ -66,7 +66,7 @@ func TestCrowdedMoment(t *testing.T) {
 	storetest.RunCrowdedMoment(t, func(t *testing.T) store.Store {
 		url := emptyDatabase(t)
 		t.Cleanup(func() { wantWhole(t, url) })
-		return openWith(t, url, postgres.Options{Memory: storetest.Memory}.WithPatience(claimPatience))
+		return openWith(t, url, postgres.Options{Memory: storetest.Memory, ClaimAccepted: true}.WithPatience(claimPatience))
 	})
 }
 

@@ -30,10 +30,12 @@ type crashable struct {
 	t     *testing.T
 	url   string
 	store *postgres.Store
+
+	claimsAccepted bool // see postgres.Options
 }
 
 func (c *crashable) Open() (s store.Store, err error) {
-	c.store, err = postgres.Open(c.t.Context(), c.url, postgres.Options{Partitions: 4}.WithPatience(claimPatience))
+	c.store, err = postgres.Open(c.t.Context(), c.url, postgres.Options{Partitions: 4, ClaimAccepted: c.claimsAccepted}.WithPatience(claimPatience))
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +44,7 @@ func (c *crashable) Open() (s store.Store, err error) {
 
 func TestSeamCrash(t *testing.T) {
 	storetest.RunSeamCrash(t, func(t *testing.T) storetest.CrashableBackend {
-		c := &crashableSeam{crashable{t: t, url: emptyDatabase(t)}}
+		c := &crashableSeam{crashable{t: t, url: emptyDatabase(t), claimsAccepted: true}}
 		t.Cleanup(func() { _ = c.store.Close() })
 		return c
 	})

@@ -82,11 +82,21 @@ func (h *heldClaims) leases() []int64 {
 }
 
 // knows reports whether a claim is held or in doubt.
-func (h *heldClaims) knows(claim store.Claim) bool {
+func (h *heldClaims) knows(claim store.Claim) bool { return h.hasLease(leaseIn(claim)) }
+
+func (h *heldClaims) hasLease(of leaseOf) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, inDoubt := h.inDoubt[leaseIn(claim)]
-	return h.held[leaseIn(claim)] || inDoubt
+	_, inDoubt := h.inDoubt[of]
+	return h.held[of] || inDoubt
+}
+
+// passLeases has the next position of a user be none that a claim already has: that of a transaction whose
+// outcome is in doubt, which is given again if that was rolled back.
+func (tx *tx) passLeases(user string, slot posthaste.Slot) {
+	for next := tx.last[user].Next(tx.now, slot); tx.store.held.hasLease(leaseOf{user, uint64(next)}); next = next.Next(tx.now, slot) {
+		tx.last[user] = next
+	}
 }
 
 // usersOverQuota returns the users who may not start an attempt while that many slots are
@@ -134,25 +144,34 @@ func (h *heldClaims) anyInDoubt() bool {
 	return len(h.inDoubt) > 0
 }
 
-func (h *heldClaims) takeInDoubt() map[leaseOf]store.Claim {
+// allInDoubt returns the claims in doubt, by user.
+func (h *heldClaims) allInDoubt() map[string][]store.Claim {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	claims := h.inDoubt
-	h.inDoubt = map[leaseOf]store.Claim{}
-	return claims
-}
-
-// releaseInDoubt releases claims in doubt. Releasing twice is harmless: a
-// user's leases ascend.
-func (s *Store) releaseInDoubt(ctx context.Context, now time.Time) error {
 	of := map[string][]store.Claim{}
-	for _, claim := range s.held.takeInDoubt() {
+	for _, claim := range h.inDoubt {
 		of[claim.Message.User] = append(of[claim.Message.User], claim)
 	}
+	return of
+}
+
+// released ends the doubt about claims.
+func (h *heldClaims) released(claims []store.Claim) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, claim := range claims {
+		delete(h.inDoubt, leaseIn(claim))
+	}
+}
+
+// releaseInDoubt releases claims in doubt. Releasing twice is harmless: no other claim gets the lease of one
+// that is in doubt.
+func (s *Store) releaseInDoubt(ctx context.Context, now time.Time) error {
+	of := s.held.allInDoubt()
 	users := slices.Sorted(maps.Keys(of))
 	left, err := s.forEachUser(ctx, now, users, func(tx *tx, user string) error { return tx.releaseAll(of[user]) })
-	for _, user := range left {
-		s.held.doubt(of[user])
+	for _, user := range without(users, left) {
+		s.held.released(of[user])
 	}
 	if err != nil {
 		err = fmt.Errorf("give back claims: %w", err)

@@ -17,6 +17,7 @@ type prefetch struct {
 	live     []messageOf
 	messages []messageOf
 	records  []recordOf
+	lanes    []laneID // into which messages are accepted
 }
 
 // add adds what another change will need.
@@ -24,6 +25,7 @@ func (w *prefetch) add(other prefetch) {
 	w.live = append(w.live, other.live...)
 	w.messages = append(w.messages, other.messages...)
 	w.records = append(w.records, other.records...)
+	w.lanes = append(w.lanes, other.lanes...)
 }
 
 // readCache is what was read, with the changes of the transaction. What is not in a map is not
@@ -34,12 +36,13 @@ type readCache struct {
 	messages map[messageOf]*posthaste.Message // envelopes; nil: there is none
 	records  map[recordOf]*storedRecord
 	keys     map[name]*flowKey // flow-control keys: their records, decoded
+	lanes    map[laneID]laneCounts
 }
 
 func newReadCache() readCache {
 	return readCache{
 		map[messageOf]*liveMessage{}, map[messageOf]*ending{}, map[messageOf]*posthaste.Message{},
-		map[recordOf]*storedRecord{}, map[name]*flowKey{},
+		map[recordOf]*storedRecord{}, map[name]*flowKey{}, map[laneID]laneCounts{},
 	}
 }
 

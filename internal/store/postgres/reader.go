@@ -75,6 +75,7 @@ func prefetchOf(user string, hint store.Hint) prefetch {
 		live:     column(hint.Places, of),
 		messages: column(hint.Messages, of),
 		records:  column(hint.Records, func(r store.RecordKey) recordOf { return recordOf{user, r.Kind, string(r.Key)} }),
+		lanes:    lanesToClaimFrom(user, hint.Accepts),
 	}
 }
 

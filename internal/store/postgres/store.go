@@ -54,6 +54,9 @@ type Options struct {
 	// Partitions is in how many parts each user is to be divided, which package partition does. 0: as
 	// they are, or 1 in a new database. Open fails if they are divided otherwise.
 	Partitions store.Partitions
+	// ClaimAccepted lets a commit claim the messages that it accepts, as far as the last Claim has left
+	// slots free: see claimAccepted.
+	ClaimAccepted bool
 	// Existing requires a schema of this version. By default it is created or migrated.
 	Existing bool
 
@@ -81,6 +84,7 @@ type Store struct {
 	changes     changeQueue
 	held        heldClaims
 	lateResults lateResults
+	accepted    acceptedClaims
 	setAside    setAside
 	readyLanes  readyLanes
 	releasing   backgroundTask // of claims in doubt
@@ -111,6 +115,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		days: logDays{made: map[time.Time]bool{}}, partitions: options.Partitions, series: knownSeries{hours: map[string]*hourOfUser{}}, grown: grownLogs{all: true, of: map[string]bool{}}, setAside: setAside{messages: map[messageOf]bool{}, records: map[string]bool{}},
 		followers: logWaiters{of: map[string]*logWaiter{}},
 	}
+	s.accepted.enabled = options.ClaimAccepted
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}

@@ -199,7 +199,7 @@ func (s *scopedTx) Accept(m *posthaste.Message, place store.Place) {
 	}
 	s.messages[l.of()], s.lives[l.of()] = m, l
 	s.save(l)
-	s.touch(l.lane, 1)
+	s.arrive(l)
 }
 
 func (s *scopedTx) Save(m *posthaste.Message, place *store.Place) {

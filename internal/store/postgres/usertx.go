@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
+	"posthaste/internal/store"
 	"posthaste/internal/store/postgres/node"
 )
 
@@ -27,6 +28,9 @@ type userTx struct {
 	failed     error      // the transaction cannot be committed
 	ready      bool       // it has left a lane that Claim should look at
 	latest     time.Time  // the time of the latest of its changes
+
+	arrived []*liveMessage // accepted messages that are left to Claim, unless the commit claims them
+	claimed []store.Claim  // by the commit
 
 	lockTimeout time.Duration // for users; 0: as long as the context lasts
 
@@ -128,6 +132,9 @@ func (t *userTx) lock(lock string, users []string, changes []*change) (taken []s
 		all.add(c.prefetch)
 	}
 	t.queue(batch, all)
+	if t.store.accepted.anyFree() {
+		t.queueLanes(batch, all.lanes)
+	}
 	err = t.send(batch)
 	return taken, err
 }
@@ -144,6 +151,7 @@ func (t *userTx) begin(users []string, changes []*change) error {
 	if _, err := t.conn.Exec(t.ctx, createUsers, users); err != nil {
 		return err
 	}
+	t.readCache = newReadCache() // nobody was locked out
 	return t.begin(users, changes)
 }
 
@@ -151,7 +159,6 @@ const createUsers = `
 	WITH made AS (INSERT INTO posthaste.indexed (user_id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING RETURNING user_id)
 	INSERT INTO posthaste.users (user_id) SELECT user_id FROM made`
 
-	t.readCache = newReadCache() // nobody was locked out
 // exec queues a statement.
 func (t *userTx) exec(sql string, args ...any) {
 	t.writes++
@@ -231,6 +238,9 @@ func (t *userTx) takeWrites() *pgx.Batch {
 // commit sends the rest and commits, in one round trip, and notifies those who wait for users. It
 // outlives the context of the transaction, so that the outcome is known.
 func (t *userTx) commit(users []string) error {
+	if err := t.claimAccepted(); err != nil {
+		return err
+	}
 	batch := t.takeWrites()
 	blocks := t.log.take(t.usage)
 	t.log.write(batch)
@@ -251,14 +261,18 @@ func (t *userTx) commit(users []string) error {
 	switch {
 	case err == nil:
 		t.grew(blocks)
+		t.store.accepted.add(t.claimed)
 		t.store.changed(t, users)
 		t.wakeElsewhere()
 		return nil
 	case rejected(err):
 		t.store.days.forgetAll(err)
+		t.dropClaimed()
 		return errors.Join(err, t.rollback())
 	default:
 		t.grew(blocks)
+		t.store.held.doubt(t.claimed)
+		t.dropClaimed()
 		return fmt.Errorf("%w: %w", node.ErrInDoubt, err)
 	}
 }
@@ -277,7 +291,7 @@ func (t *userTx) rollback() error {
 }
 
 // writeTotals writes blocks of the log, where logs end then, and the changes of lanes, and returns whether
-// Claim should look at one of those ($12). Almost each commit writes all three. A lane without a message
+// Claim should look at one of those ($12): if each message in a lane is claimed, there is nothing to see. Almost each commit writes all three. A lane without a message
 // stays: most get another one, and their rows are then found at once.
 const writeTotals = `
 	WITH change AS MATERIALIZED (
@@ -287,14 +301,14 @@ const writeTotals = `
 		LEFT JOIN LATERAL (` + laneRow + `) AS found ON true),
 	changed AS (
 		UPDATE posthaste.lanes l SET live = l.live + w.live, in_flight = l.in_flight + w.in_flight, retrying = l.retrying + w.retrying,
-			ready = CASE WHEN w.look AND l.live + w.live = 0 THEN NULL WHEN w.ready = -1 THEN l.ready ELSE w.ready END,
+			ready = CASE WHEN w.look AND l.live + w.live = l.in_flight + w.in_flight THEN NULL WHEN w.ready = -1 THEN l.ready ELSE w.ready END,
 			served = greatest(l.served, w.served), front = least(coalesce(w.front, l.front), w.lowest), moved = greatest(l.moved, w.moved)
 		FROM change w WHERE l.ctid = w.at
-		RETURNING w.look AND l.live > 0 AS look),
+		RETURNING w.look AND l.live > l.in_flight AS look),
 	made AS (
 		INSERT INTO posthaste.lanes (user_id, kind, lane, shard, live, in_flight, retrying, ready, served, front, moved)
-		SELECT user_id, kind, lane, shard, live, in_flight, retrying, nullif(ready, -1), served, lowest, moved FROM change WHERE at IS NULL
-		RETURNING lane),
+		SELECT user_id, kind, lane, shard, live, in_flight, retrying, CASE WHEN live > in_flight THEN nullif(ready, -1) END, served, lowest, moved FROM change WHERE at IS NULL
+		RETURNING ready IS NOT NULL AS look),
 	ends AS (
 		UPDATE posthaste.users SET position = w.position FROM (
 			SELECT found.at, w.position FROM unnest($14::text[], $15::bigint[]) AS w (user_id, position), LATERAL (
@@ -303,10 +317,11 @@ const writeTotals = `
 	logged AS (
 		INSERT INTO posthaste.events (user_id, first, block, entries, number, bytes)
 		SELECT * FROM unnest($16::text[], $17::bigint[], $18::bytea[], $19::bytea[], $20::bigint[], $21::bigint[]))
-	SELECT EXISTS (SELECT FROM changed WHERE look) OR EXISTS (SELECT FROM made)`
+	SELECT EXISTS (SELECT FROM changed WHERE look) OR EXISTS (SELECT FROM made WHERE look)`
 
 // writeTotals writes the sums of the changes, with blocks of the log.
 func (t *userTx) writeTotals(batch *pgx.Batch, blocks []newBlock) {
+	t.leaveToClaim()
 	users := slices.Collect(maps.Keys(t.grown))
 	if len(users)+len(t.laneChanges)+len(blocks) == 0 {
 		return

@@ -136,10 +136,18 @@ func (s *Store) changed(t *userTx, users []string) {
 			s.readyLanes.lookAtAll()
 		}
 		s.signal()
+	} else if len(t.claimed) > 0 {
+		s.wakeClaim()
 	}
 }
 
+// signal has Claim look for messages.
 func (s *Store) signal() {
+	s.accepted.look.Store(true)
+	s.wakeClaim()
+}
+
+func (s *Store) wakeClaim() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
