@@ -47,11 +47,12 @@ type Options struct {
 	DatabaseURL string
 	Away        time.Duration // a round trip between the nodes of the cluster scenario and their database, beside what it takes
 	Partitions  []int         // of each user in the cluster scenario, whose sides have each number
+	Paced       bool          // whether the cluster scenario publishes Rate messages a second, in place of as many as it can
 	River       string        // program that the cluster scenario compares with, see tools/river; "": none
 	Dir         string        // in which the server's data is kept for the time of the run; "": the system's temporary directory
 
 	Executable string    // the posthaste program
-	Before     string    // an earlier one that publish, latency, runs and delay compare with; "": the relay
+	Before     string    // an earlier one that publish, latency, cluster, runs and delay compare with; "": the relay
 	Self       string    // this program, which is the relay and the readers as well
 	Version    string    // of the posthaste program, for the report
 	Progress   io.Writer // takes a line for each round; nil: nobody

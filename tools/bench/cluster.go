@@ -30,10 +30,11 @@ const (
 func (s clusterScenario) run(ctx context.Context, l *lab) (results []Result, err error) {
 	sides := s.sides(l)
 	for _, side := range sides {
-		if side.url, err = l.createDatabase(ctx); err != nil {
+		if side.database, err = l.createDatabase(ctx); err != nil {
 			return nil, err
 		}
-		defer l.dropDatabase(side.url)
+		defer l.dropDatabase(side.database)
+		side.url = side.database
 		if l.options.Away == 0 {
 			continue
 		}
@@ -61,10 +62,15 @@ func (s clusterScenario) run(ctx context.Context, l *lab) (results []Result, err
 	return results, nil
 }
 
-// sides returns what is compared, in the order of the tables.
+// sides returns what is compared, in the order of the tables. An earlier build is what all others are
+// compared with.
 func (clusterScenario) sides(l *lab) (sides []*clusterSide) {
 	if l.options.River != "" {
 		sides = append(sides, &clusterSide{name: jobQueueName, nodes: 1, executable: l.options.River, args: riverArgs})
+	}
+	if l.options.Before != "" {
+		args := func(listen, database string) []string { return l.nodeArgs(listen, database, 1) }
+		sides = append(sides, &clusterSide{name: "1 node before", nodes: 1, executable: l.options.Before, args: args})
 	}
 	for _, partitions := range l.options.Partitions {
 		for nodes := 1; nodes <= mostNodes; nodes++ {
@@ -94,7 +100,8 @@ type clusterSide struct {
 	nodes      int
 	executable string
 	args       func(listen, database string) []string
-	url        string // of its database
+	database   string // the URL of its database
+	url        string // by which its nodes reach that
 
 	rounds [][]reading
 }
@@ -139,15 +146,20 @@ func (s *clusterSide) round(ctx context.Context, l *lab) error {
 		}
 		nodes = append(nodes, c)
 	}
-	work := closedLoop{l.options.Clients, l.options.extent()}
-	warm, err := deliverTo(ctx, l, nodes, work.warmUp().(closedLoop))
+	work := dividedLoad{clients: l.options.Clients, extent: l.options.extent()}
+	if l.options.Paced {
+		work.rate = l.options.Rate
+	}
+	warm, err := deliverTo(ctx, l, nodes, dividedLoad{work.clients, work.rate, work.warmUp()})
 	if err != nil {
 		return err
 	}
+	before := databaseTime(ctx, s.database)
 	book, err := deliverTo(ctx, l, nodes, work)
 	if err != nil {
 		return err
 	}
+	ofDatabase := databaseTime(ctx, s.database) - before
 	spent := 0.0
 	for _, c := range nodes {
 		if err := c.end(); err != nil {
@@ -160,7 +172,11 @@ func (s *clusterSide) round(ctx context.Context, l *lab) error {
 		return errNothing
 	}
 	perThousand := spent / (float64(warm.tally().accepted+t.accepted) / 1000)
-	s.rounds = append(s.rounds, append(t.readings(), measured("processor time, without the database", "s/1000", perThousand)))
+	costs := []reading{measured("processor time, without the database", "s/1000", perThousand)}
+	if before > 0 {
+		costs = append(costs, measured("processor time of the database", "s/1000", ofDatabase.Seconds()/(float64(t.accepted)/1000)))
+	}
+	s.rounds = append(s.rounds, append(t.readings(), costs...))
 	l.note("  %s: %s messages/s", s.name, decimal(perSecond(t.delivered, t.window)))
 	return nil
 }
@@ -177,21 +193,48 @@ func (s *clusterSide) start(ctx context.Context, l *lab) (*child, error) {
 }
 
 // deliverTo divides a load among nodes, and waits for its messages to arrive.
-func deliverTo(ctx context.Context, l *lab, nodes []*child, work closedLoop) (*account, error) {
+func deliverTo(ctx context.Context, l *lab, nodes []*child, work dividedLoad) (*account, error) {
 	book := newAccount()
 	l.sink.use(book)
-	more := work.meter()
-	err := together(ctx, func(ctx context.Context, spawn func(func() error)) {
-		for i := range work.clients {
-			to := l.address(nodes[i%len(nodes)], 0)
-			to.destinations = l.sink.urls()
-			spawn(func() error { return publishWhile(ctx, more, to, book) })
-		}
-	})
+	to := make([]address, len(nodes))
+	for i, c := range nodes {
+		to[i] = l.address(c, 0)
+		to[i].destinations = l.sink.urls()
+	}
+	err := work.divide(ctx, to, book)
 	if err != nil {
 		return nil, fmt.Errorf("%w%s", err, nodes[0].lastWords())
 	}
 	return book, book.drain(ctx, patience)
+}
+
+// dividedLoad is a load on several nodes: a closedLoop, or an openLoop if it has a rate.
+type dividedLoad struct {
+	clients, rate int
+	extent
+}
+
+// divide publishes at each address in turn.
+func (d dividedLoad) divide(ctx context.Context, to []address, book *account) error {
+	more := d.meter()
+	return together(ctx, func(ctx context.Context, spawn func(func() error)) {
+		if d.rate == 0 {
+			for i := range d.clients {
+				spawn(func() error { return publishWhile(ctx, more, to[i%len(to)], book) })
+			}
+			return
+		}
+		for i := range to {
+			each := openLoop{max(1, d.rate/len(to)), extent{duration: d.duration}}
+			if d.messages > 0 {
+				each.messages = (d.messages + len(to) - 1 - i) / len(to)
+			}
+			spawn(func() error {
+				sleep(ctx, time.Duration(i)*time.Second/time.Duration(d.rate))
+				return each.apply(ctx, to[i], book)
+			})
+		}
+	})
 }
 
 // createDatabase makes a database beside the one of the options, and returns its URL.

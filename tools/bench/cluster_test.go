@@ -27,18 +27,20 @@ func TestClusterComparesNodesAndLeavesNoDatabase(t *testing.T) {
 	before := databases(t, options.DatabaseURL)
 	tests := map[string]struct {
 		river      string
+		paced      bool
 		partitions []int
 		want       []string // the tables: scenario, baseline and subject
 	}{
-		"nodes alone": {"", []int{1, 4}, []string{
+		"nodes alone": {"", false, []int{1, 4}, []string{
 			"cluster, 2 nodes: 1 node, 2 nodes", "cluster, 3 nodes: 1 node, 3 nodes", "cluster, 1 node, 4 partitions: 1 node, 1 node, 4 partitions",
 			"cluster, 2 nodes, 4 partitions: 1 node, 2 nodes, 4 partitions", "cluster, 3 nodes, 4 partitions: 1 node, 3 nodes, 4 partitions",
 		}},
-		"with a job queue": {os.Args[0], []int{1}, []string{"cluster, 1 node: river, 1 node", "cluster, 2 nodes: 1 node, 2 nodes", "cluster, 3 nodes: 1 node, 3 nodes"}},
+		"with a job queue": {os.Args[0], false, []int{1}, []string{"cluster, 1 node: river, 1 node", "cluster, 2 nodes: 1 node, 2 nodes", "cluster, 3 nodes: 1 node, 3 nodes"}},
+		"at a rate":        {"", true, []int{1}, []string{"cluster, 2 nodes: 1 node, 2 nodes", "cluster, 3 nodes: 1 node, 3 nodes"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			options.River, options.Partitions = test.river, test.partitions
+			options.River, options.Paced, options.Partitions = test.river, test.paced, test.partitions
 			report, err := Run(t.Context(), options)
 			if err != nil {
 				t.Fatal(err)

@@ -22,7 +22,7 @@ type command struct {
 	Scenarios []string `arg:"" name:"scenario" optional:"" help:"Scenarios to run: publish, latency, backlog, neighbours, overload, runs, restart, dlq, logs, follow, delay, and cluster, which needs a database. All of them by default."`
 
 	Posthaste string        `placeholder:"PROGRAM" default:"../../bin/posthaste" help:"The program to measure, as make build makes it."`
-	Before    string        `placeholder:"PROGRAM" help:"An earlier build that publish and latency compare with, in place of the relay, runs, in place of a fixed rate, and delay, in place of itself with ten followers."`
+	Before    string        `placeholder:"PROGRAM" help:"An earlier build that publish, latency and cluster compare with, in place of the relay or one node, runs, in place of a fixed rate, and delay, in place of itself with ten followers."`
 	Clients   int           `default:"32" help:"Clients that publish at the same time, each waiting for its answer."`
 	Hosts     int           `default:"1" help:"Hosts that the publish and cluster scenarios publish to, in turn."`
 	Duration  time.Duration `default:"6s" help:"How long a round publishes."`
@@ -42,6 +42,7 @@ type command struct {
 	DatabaseURL        string        `name:"database-url" placeholder:"URL" help:"PostgreSQL to ask for the same pages in the logs scenario, postgres://USER:PASSWORD@HOST:PORT/DATABASE. It is filled with as many entries, in a schema that is made for it and dropped. The cluster scenario makes databases beside it and drops them."`
 	Away               time.Duration `help:"Round trip that is added between the nodes of the cluster scenario and their database, as 1.2ms."`
 	Partitions         []int         `default:"1" placeholder:"N,…" help:"In how many partitions users are divided in the cluster scenario: each number is measured with one, two and three nodes."`
+	Paced              bool          `help:"Has the cluster scenario publish --rate messages a second, in place of as many as it can."`
 	River              string        `placeholder:"PROGRAM" help:"Job queue that the cluster scenario compares with, as make river builds it."`
 	Dir                string        `placeholder:"DIR" help:"Where to keep data during the run. It is the disk that is measured; the default is the system's temporary directory."`
 	LeastUnderOverload float64       `default:"0.8" help:"Share of the peak that has to be delivered in the overload scenario, 0 to 1. Below it the exit code is 1."`
@@ -132,6 +133,7 @@ func (c *command) options() Options {
 		DatabaseURL: c.DatabaseURL,
 		Away:        c.Away,
 		Partitions:  c.Partitions,
+		Paced:       c.Paced,
 		River:       c.River,
 		Dir:         c.Dir,
 		Executable:  c.Posthaste,
