@@ -48,7 +48,7 @@ func storeFlags(t *testing.T, directory string) []string {
 
 // databaseFlags returns the flags of a server on a database. Many share one PostgreSQL.
 func databaseFlags(url string) []string {
-	return []string{"--database-url", url, "--database-connections", "6", "--partitions", strconv.Itoa(*partitions)}
+	return []string{"--database-url", url, "--database-connections", "6", "--partitions", strconv.Itoa(*partitions), "--node-lease", nodeLease.String()}
 }
 
 // shared is the PostgreSQL of the tests.

@@ -18,12 +18,15 @@ import (
 	"posthaste"
 )
 
-var clusterKills = flag.Int("cluster-kills", 6, "how often the cluster test kills a node")
+var (
+	clusterKills = flag.Int("cluster-kills", 6, "how often the cluster test kills a node")
+	nodeLease    = flag.Duration("node-lease", 10*time.Second, "how long nodes of a database keep their claims while nothing is heard of them")
+)
 
 // takeOver is how long it may take at most until what a dead node was doing is done by
-// another: a lease, the pause of a node that has nothing to do, and what it takes to make
+// another: a lease, the time to the next heartbeat of that one, and what it takes to make
 // the lease void, to claim and to arrive.
-const takeOver = 15*time.Second + 2*time.Second
+func takeOver() time.Duration { return *nodeLease*4/3 + 4*time.Second }
 
 // Lanes of the cluster test, with their limits.
 const (
@@ -39,7 +42,7 @@ const (
 // TestCluster kills one of three loaded nodes every few seconds, and restarts their
 // database once. Every acknowledged message is delivered, the queue keeps its order, no more
 // attempts are at the destination at once, and no more begin in a second, than may, every
-// run ends, and a dead node's work is taken over within 15 seconds. For a long run:
+// run ends, and a dead node's work is taken over soon after its lease. For a long run:
 //
 //	go test -race -run 'TestCluster$' -timeout 1h ./e2e -backend postgres -cluster-kills=200
 func TestCluster(t *testing.T) {
@@ -246,7 +249,7 @@ func (o *clusterOrdeal) waitForEnd(c *client) []logEntry {
 func (o *clusterOrdeal) deaths() []death {
 	all := []death{o.outage}
 	for _, d := range o.fleet.deaths() {
-		d.to = d.to.Add(takeOver)
+		d.to = d.to.Add(takeOver())
 		all = append(all, d)
 	}
 	return all
@@ -331,8 +334,8 @@ func (o *clusterOrdeal) checkRepeated(wrong *problems, arrivals map[string][]arr
 			if d.from.Before(o.outage.to) && again.at.After(o.outage.from) {
 				continue // nobody can take over what is in a database that is away
 			}
-			if longest = max(longest, took); took > takeOver {
-				wrong.add("%s was taken over %v after %s had died, want %v at most", id, took, first.region, takeOver)
+			if longest = max(longest, took); took > takeOver() {
+				wrong.add("%s was taken over %v after %s had died, want %v at most", id, took, first.region, takeOver())
 			}
 		}
 	}

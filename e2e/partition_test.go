@@ -37,8 +37,8 @@ func TestPartition(t *testing.T) {
 	from := time.Now()
 	await(t, "the other node makes the attempts, too", func() bool { return p.arrived("other", slices.Concat(held, lanes)) })
 	took := time.Since(from)
-	if took > takeOver {
-		t.Errorf("the other node took over after %v, want %v at most", took, takeOver)
+	if took > takeOver() {
+		t.Errorf("the other node took over after %v, want %v at most", took, takeOver())
 	}
 	await(t, "the node knows that it is taken for dead", func() bool { return p.loneServer.output.contains("node.silent") })
 	wantStatus(t, http.StatusServiceUnavailable, p.lone.call(t.Context(), http.MethodGet, "/readyz", nil, "", nil))
