@@ -13,20 +13,19 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste/internal/store"
-	"posthaste/internal/store/postgres"
 )
 
 // BenchmarkLife takes messages of one user through their lives, from acceptance to
 // delivery, by many who accept and settle at once, and also beside a snapshot of the database, as
 // pg_dump holds one.
 func BenchmarkLife(b *testing.B) {
-	b.Run("alone", func(b *testing.B) { takeThroughLives(b, openBench(b, postgres.Options{})) })
+	b.Run("alone", func(b *testing.B) { takeThroughLives(b, openBench(b, claimingAccepted)) })
 	b.Run("beside a snapshot", func(b *testing.B) {
 		url, err := cluster.Create()
 		if err != nil {
 			b.Fatal(err)
 		}
-		s := openWith(b, url, postgres.Options{})
+		s := openWith(b, url, claimingAccepted)
 		other, err := pgx.Connect(b.Context(), url)
 		if err != nil {
 			b.Fatal(err)
@@ -100,7 +99,7 @@ func BenchmarkAlone(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			var options postgres.Options
+			options := claimingAccepted
 			if name == "4 partitions" {
 				options.Partitions = 4
 			}

@@ -31,7 +31,7 @@ func TestCost(t *testing.T) {
 			for range messages {
 				live(t, s)
 			}
-		}, costs{statements: 28, wal: 4200, versions: 18}},
+		}, costs{statements: 17, wal: 3200, versions: 13}},
 		"under load": {func(t testing.TB, s *ruled) { liveTogether(t, s, messages) }, costs{statements: 4, wal: 2200, versions: 10}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func costOf(t testing.TB, messages int, live func(testing.TB, *ruled)) costs {
 	t.Helper()
 	url := cluster.Database(t)
 	counted := &counter{}
-	open := func() *ruled { return openWith(t, url, postgres.Options{}.WithTracer(counted)) }
+	open := func() *ruled { return openWith(t, url, claimingAccepted.WithTracer(counted)) }
 	s := open()
 	live(t, s)
 	_ = s.Close()
