@@ -52,7 +52,7 @@ export CGO_ENABLED = 0
 WITH_RACE = CGO_ENABLED=1
 
 .DEFAULT_GOAL := help
-.PHONY: help build console test test-postgres test-packages test-program test-program-again check format vet lint lint-deploy vulnerabilities fuzz torture soak postgres-versions river bench names deps bin/tested
+.PHONY: help build console test test-postgres test-packages test-program test-program-again check format vet lint lint-deploy vulnerabilities fuzz torture soak postgres-versions river dbos bench names deps bin/tested
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -146,6 +146,9 @@ postgres-versions: ## run the store's conformance suite and the program on each 
 
 river: ## build bin/river, the job queue that bench cluster compares with
 	cd tools/river && $(GO) build -o ../../bin/river .
+
+dbos: ## build bin/dbos, another one
+	cd tools/dbos && $(GO) build -o ../../bin/dbos .
 
 bench: build ## measure throughput and latency on this machine; SCENARIOS="publish latency"
 	$(GO) -C tools/bench run . --posthaste $(CURDIR)/bin/posthaste $(SCENARIOS)

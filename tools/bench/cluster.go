@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,17 +15,16 @@ import (
 )
 
 // clusterScenario compares Posthaste with itself on one PostgreSQL, with one, two and
-// three nodes and with each number of partitions, and one node with a plain job queue on the same
-// server, if there is one to compare with. Each side has a database of its own, which goes with it, and all take the
+// three nodes and with each number of partitions, and the first of them with plain job queues on the same
+// server, if there are some to compare with. Each side has a database of its own, which goes with it, and all take the
 // same load in turn, divided among the nodes.
 type clusterScenario struct{}
 
 func (clusterScenario) name() string { return clusterName }
 
 const (
-	clusterName  = "cluster"
-	mostNodes    = 3
-	jobQueueName = "river"
+	clusterName = "cluster"
+	mostNodes   = 3
 )
 
 func (s clusterScenario) run(ctx context.Context, l *lab) (results []Result, err error) {
@@ -50,14 +50,20 @@ func (s clusterScenario) run(ctx context.Context, l *lab) (results []Result, err
 			}
 		}
 	}
-	for _, side := range sides[1:] {
-		baseline := side.baseline(sides)
+	first := slices.IndexFunc(sides, func(side *clusterSide) bool { return !side.jobQueue })
+	against := func(baseline, subject *clusterSide) {
 		results = append(results, Result{
-			Scenario: s.name() + ", " + side.name,
+			Scenario: s.name() + ", " + subject.name,
 			Baseline: baseline.name,
-			Subject:  side.name,
-			Measures: compare(baseline.rounds, side.rounds),
+			Subject:  subject.name,
+			Measures: compare(baseline.rounds, subject.rounds),
 		})
+	}
+	for _, queue := range sides[:first] {
+		against(queue, sides[first])
+	}
+	for _, side := range sides[first+1:] {
+		against(sides[first], side)
 	}
 	return results, nil
 }
@@ -65,8 +71,10 @@ func (s clusterScenario) run(ctx context.Context, l *lab) (results []Result, err
 // sides returns what is compared, in the order of the tables. An earlier build is what all others are
 // compared with.
 func (clusterScenario) sides(l *lab) (sides []*clusterSide) {
-	if l.options.River != "" {
-		sides = append(sides, &clusterSide{name: jobQueueName, nodes: 1, executable: l.options.River, args: riverArgs})
+	for _, queue := range []struct{ name, executable string }{{"river", l.options.River}, {"dbos", l.options.DBOS}} {
+		if queue.executable != "" {
+			sides = append(sides, &clusterSide{name: queue.name, jobQueue: true, nodes: 1, executable: queue.executable, args: jobQueueArgs})
+		}
 	}
 	if l.options.Before != "" {
 		args := func(listen, database string) []string { return l.nodeArgs(listen, database, 1) }
@@ -97,6 +105,7 @@ func sideName(nodes, partitions int) string {
 // several.
 type clusterSide struct {
 	name       string
+	jobQueue   bool // it is no Posthaste
 	nodes      int
 	executable string
 	args       func(listen, database string) []string
@@ -106,20 +115,6 @@ type clusterSide struct {
 	rounds [][]reading
 }
 
-// baseline returns what a side is compared with: the first single node, and that with what comes
-// first.
-func (s *clusterSide) baseline(sides []*clusterSide) *clusterSide {
-	for _, first := range sides {
-		if first == s {
-			break
-		}
-		if first.name != jobQueueName {
-			return first
-		}
-	}
-	return sides[0]
-}
-
 func (l *lab) nodeArgs(listen, database string, partitions int) []string {
 	return []string{
 		"serve", "--listen", listen, "--database-url", database, "--partitions", strconv.Itoa(partitions),
@@ -127,7 +122,7 @@ func (l *lab) nodeArgs(listen, database string, partitions int) []string {
 	}
 }
 
-func riverArgs(listen, database string) []string {
+func jobQueueArgs(listen, database string) []string {
 	return []string{"-listen", listen, "-database-url", database}
 }
 

@@ -44,6 +44,7 @@ type command struct {
 	Partitions         []int         `default:"1" placeholder:"N,…" help:"In how many partitions users are divided in the cluster scenario: each number is measured with one, two and three nodes."`
 	Paced              bool          `help:"Has the cluster scenario publish --rate messages a second, in place of as many as it can."`
 	River              string        `placeholder:"PROGRAM" help:"Job queue that the cluster scenario compares with, as make river builds it."`
+	Dbos               string        `placeholder:"PROGRAM" help:"Another one, as make dbos builds it."`
 	Dir                string        `placeholder:"DIR" help:"Where to keep data during the run. It is the disk that is measured; the default is the system's temporary directory."`
 	LeastUnderOverload float64       `default:"0.8" help:"Share of the peak that has to be delivered in the overload scenario, 0 to 1. Below it the exit code is 1."`
 	Output             string        `default:"table" enum:"table,json" help:"How the report is written: table, for people, or json."`
@@ -135,6 +136,7 @@ func (c *command) options() Options {
 		Partitions:  c.Partitions,
 		Paced:       c.Paced,
 		River:       c.River,
+		DBOS:        c.Dbos,
 		Dir:         c.Dir,
 		Executable:  c.Posthaste,
 		Before:      c.Before,

@@ -111,8 +111,10 @@ type laneCounts struct {
 	node           int64  // that read them; 0: it was taken for dead
 }
 
-// rests reports whether there is nothing in the lane that could start.
-func (l laneCounts) rests(now time.Time) bool { return l.ready == nil || *l.ready > now.UnixMilli() }
+// rests reports whether there is nothing in the lane that could start, or that waits for a slot.
+func (l laneCounts) rests(now time.Time) bool {
+	return l.ready == nil || *l.ready > now.Add(ceilingPause).UnixMilli()
+}
 
 // lanesToClaimFrom returns the lanes of messages that may be claimed when they are accepted.
 func lanesToClaimFrom(user string, accepted []*posthaste.Message) (lanes []laneID) {

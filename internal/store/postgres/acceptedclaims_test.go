@@ -173,3 +173,38 @@ func TestAcceptedMessagesThatAreReleased(t *testing.T) {
 	settle(t, s, store.Delivered(claimOne(t, s, m)))
 	wantNoClaims(t, s)
 }
+
+// Messages for a host that are not due keep no other from being claimed by its commit, and an attempt that
+// ends beside them is nothing to look at.
+func TestAcceptedMessagesBesideDelayedOnes(t *testing.T) {
+	counted := &counter{}
+	s := openWith(t, emptyDatabase(t), claimingAccepted.WithTracer(counted))
+	delayed := newMessage(start)
+	delayed.NotBefore = start.Add(time.Hour)
+	if err := acceptOne(t.Context(), s, delayed); err != nil {
+		t.Fatal(err)
+	}
+	wantNoClaims(t, s)
+	for range 3 {
+		m := newMessage(start)
+		m.URL = delayed.URL
+		if err := acceptOne(t.Context(), s, m); err != nil {
+			t.Fatal(err)
+		}
+		counted.reset()
+		claim := claimOne(t, s, m)
+		if statements, _ := counted.totals(); len(statements) > 0 {
+			t.Errorf("Claim made statements: %q", statements)
+		}
+		settle(t, s, store.Delivered(claim))
+		counted.reset()
+		wantNoClaims(t, s)
+		if statements, _ := counted.totals(); len(statements) > 0 {
+			t.Errorf("Claim made statements when nothing is due: %q", statements)
+		}
+	}
+	claims, _, err := s.Claim(t.Context(), delayed.NotBefore, 10)
+	if err != nil || len(claims) != 1 || claims[0].Message.ID != delayed.ID {
+		t.Errorf("Claim = %v, %v, want the delayed message", claims, err)
+	}
+}

@@ -46,7 +46,7 @@ func BenchmarkBacklog(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			s := openWith(b, url, postgres.Options{})
+			s := openWith(b, url, claimingAccepted)
 			accept(b, s)
 			lookAround(b, s)
 			for range 20 {

@@ -422,7 +422,7 @@ func (c *claiming) lease(picked []*liveMessage) error {
 func (c *claiming) saveLanes() {
 	for _, lane := range c.lanes {
 		change := c.laneChanges[lane.id]
-		change.look, change.seen, change.ready = false, true, milli(lane.ready)
+		change.look, change.freed, change.seen, change.ready = false, false, true, milli(lane.ready)
 		if lane.servedAs > 0 {
 			change.served = int64(c.claims[lane.servedAs-1].Lease)
 		}

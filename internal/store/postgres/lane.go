@@ -48,6 +48,7 @@ type laneChange struct {
 	inFlight int32 // of them, claimed
 	retrying int32 // of them, waiting for a retry
 	look     bool  // something has happened, so that Claim should look at it
+	freed    bool  // a slot in the lane of a host is free, which nothing needs that is not due
 
 	waits  bool               // a message waits at a place where none did
 	lowest posthaste.Position // the first such place
@@ -74,6 +75,19 @@ func (t *userTx) touch(lane laneID, live int32) {
 	sum.live += live
 	sum.look = true
 	t.laneChanges[lane] = sum
+}
+
+// free notes that a message leaves its slot, or its lane.
+func (t *userTx) free(lane laneID, live int32) {
+	if !lane.ofHost() {
+		t.touch(lane, live)
+		return
+	}
+	t.writes++
+	change := t.laneChanges[lane]
+	change.live += live
+	change.freed = true
+	t.laneChanges[lane] = change
 }
 
 // waitsAt notes that a message waits at a place in a lane.
@@ -107,7 +121,7 @@ const keepReady = -1
 // readyColumn is when to look at the lane.
 func (s laneChange) readyColumn(latest time.Time) *int64 {
 	switch {
-	case s.look:
+	case s.look, s.freed:
 		return new(readyAt(latest))
 	case s.seen:
 		return s.ready
@@ -137,6 +151,7 @@ func (t *userTx) laneColumns() []any {
 		column(lanes, func(l laneID) int64 { return changes[l].lowestColumn() }),
 		column(lanes, func(l laneID) int64 { return int64(t.last[l.user]) }),
 		column(lanes, func(l laneID) bool { return changes[l].look }),
+		column(lanes, func(l laneID) bool { return changes[l].freed && !changes[l].look }),
 		column(lanes, func(l laneID) int16 { return shardOf(l.user) }))
 }
 

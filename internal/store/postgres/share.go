@@ -45,7 +45,7 @@ func (s share) has(shard int16) bool { return s.first <= shard && shard < s.end 
 // hasAny reports whether something has happened in a lane of the share.
 func (s share) hasAny(lanes map[laneID]laneChange) bool {
 	for lane, change := range lanes {
-		if change.look && s.has(shardOf(lane.user)) {
+		if (change.look || change.freed) && s.has(shardOf(lane.user)) {
 			return true
 		}
 	}

@@ -210,7 +210,7 @@ func (s *scopedTx) Save(m *posthaste.Message, place *store.Place) {
 	s.move(m, l, place)
 	if place.State.Terminal() && !place.Lingers {
 		s.remove(l)
-		s.touch(l.lane, 0)
+		s.free(l.lane, 0)
 	} else {
 		s.save(l)
 	}
@@ -226,7 +226,7 @@ func (s *scopedTx) move(m *posthaste.Message, l *liveMessage, place *store.Place
 	switch ends := l.state.Terminal() && !before.state.Terminal(); {
 	case ends:
 		s.finished = append(s.finished, &ending{l.of(), l.state, l.retried})
-		s.touch(l.lane, -1)
+		s.free(l.lane, -1)
 		s.wakeBlocked(l)
 	case l.lease != before.lease:
 		s.touch(l.lane, 0)

@@ -291,32 +291,35 @@ func (t *userTx) rollback() error {
 }
 
 // writeTotals writes blocks of the log, where logs end then, and the changes of lanes, and returns whether
-// Claim should look at one of those ($12): if each message in a lane is claimed, there is nothing to see. Almost each commit writes all three. A lane without a message
+// Claim should look at one of those: if something has happened there ($12), or a slot is free ($13) and nothing
+// is known to be due later than a message that waits for one is looked at ($17). If each message in a lane is
+// claimed, there is nothing to see. Almost each commit writes all three. A lane without a message
 // stays: most get another one, and their rows are then found at once.
 const writeTotals = `
 	WITH change AS MATERIALIZED (
 		SELECT w.*, found.at
-		FROM unnest($1::text[], $2::smallint[], $3::bytea[], $4::integer[], $5::integer[], $6::integer[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::boolean[], $13::smallint[])
-			AS w (user_id, kind, lane, live, in_flight, retrying, ready, served, front, lowest, moved, look, shard)
+		FROM unnest($1::text[], $2::smallint[], $3::bytea[], $4::integer[], $5::integer[], $6::integer[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::boolean[], $13::boolean[], $14::smallint[])
+			AS w (user_id, kind, lane, live, in_flight, retrying, ready, served, front, lowest, moved, look, freed, shard)
 		LEFT JOIN LATERAL (` + laneRow + `) AS found ON true),
 	changed AS (
 		UPDATE posthaste.lanes l SET live = l.live + w.live, in_flight = l.in_flight + w.in_flight, retrying = l.retrying + w.retrying,
-			ready = CASE WHEN w.look AND l.live + w.live = l.in_flight + w.in_flight THEN NULL WHEN w.ready = -1 THEN l.ready ELSE w.ready END,
+			ready = CASE WHEN (w.look OR w.freed) AND l.live + w.live = l.in_flight + w.in_flight THEN NULL
+				WHEN w.ready = -1 OR w.freed AND l.ready > w.ready + $17 THEN l.ready ELSE w.ready END,
 			served = greatest(l.served, w.served), front = least(coalesce(w.front, l.front), w.lowest), moved = greatest(l.moved, w.moved)
 		FROM change w WHERE l.ctid = w.at
-		RETURNING w.look AND l.live > l.in_flight AS look),
+		RETURNING l.ready = w.ready AND (w.look OR w.freed) AS look),
 	made AS (
 		INSERT INTO posthaste.lanes (user_id, kind, lane, shard, live, in_flight, retrying, ready, served, front, moved)
 		SELECT user_id, kind, lane, shard, live, in_flight, retrying, CASE WHEN live > in_flight THEN nullif(ready, -1) END, served, lowest, moved FROM change WHERE at IS NULL
 		RETURNING ready IS NOT NULL AS look),
 	ends AS (
 		UPDATE posthaste.users SET position = w.position FROM (
-			SELECT found.at, w.position FROM unnest($14::text[], $15::bigint[]) AS w (user_id, position), LATERAL (
+			SELECT found.at, w.position FROM unnest($15::text[], $16::bigint[]) AS w (user_id, position), LATERAL (
 				SELECT ctid AS at FROM posthaste.users WHERE user_id = w.user_id ORDER BY position DESC LIMIT 1) AS found) AS w
 		WHERE ctid = w.at),
 	logged AS (
 		INSERT INTO posthaste.events (user_id, first, block, entries, number, bytes)
-		SELECT * FROM unnest($16::text[], $17::bigint[], $18::bytea[], $19::bytea[], $20::bigint[], $21::bigint[]))
+		SELECT * FROM unnest($18::text[], $19::bigint[], $20::bytea[], $21::bytea[], $22::bigint[], $23::bigint[]))
 	SELECT EXISTS (SELECT FROM changed WHERE look) OR EXISTS (SELECT FROM made WHERE look)`
 
 // writeTotals writes the sums of the changes, with blocks of the log.
@@ -327,7 +330,7 @@ func (t *userTx) writeTotals(batch *pgx.Batch, blocks []newBlock) {
 		return
 	}
 	own := t.store.share.Load().hasAny(t.laneChanges)
-	ends := []any{users, column(users, func(user string) int64 { return int64(t.last[user]) })}
+	ends := []any{users, column(users, func(user string) int64 { return int64(t.last[user]) }), ceilingPause.Milliseconds()}
 	batch.Queue(writeTotals, slices.Concat(t.laneColumns(), ends, blockColumns(blocks))...).QueryRow(func(r pgx.Row) error {
 		var ready bool
 		err := r.Scan(&ready)
