@@ -184,7 +184,7 @@ func (t *userTx) claimAccepted() error {
 		t.leaveToClaim()
 		return nil
 	}
-	defer func() { t.store.accepted.cancel(slots - len(t.claimed)) }()
+	defer func() { t.store.accepted.cancel(slots - len(t.newClaims)) }()
 	batch := &pgx.Batch{}
 	t.queueLanes(batch, column(arrived, func(l *liveMessage) laneID { return l.lane }))
 	if err := t.send(batch); err != nil {
@@ -200,7 +200,7 @@ func (t *userTx) claimAccepted() error {
 	for _, l := range arrived {
 		user := store.UserOf(l.user)
 		allowed := flow.UserQuota(free, taken[user])
-		if len(t.claimed) == slots || allowed == 0 || !session.Alive() || t.lanes[l.lane].node != session.Number || !t.mayStart(l, arrivedIn[l.lane], allowed) {
+		if len(t.newClaims) == slots || allowed == 0 || !session.Alive() || t.lanes[l.lane].node != session.Number || !t.mayStart(l, arrivedIn[l.lane], allowed) {
 			t.arrived = append(t.arrived, l)
 			continue
 		}
@@ -211,10 +211,10 @@ func (t *userTx) claimAccepted() error {
 		position := tx.event(m, posthaste.Event{MessageID: l.id, State: posthaste.StateActive})
 		l.lease, l.node = int64(position), session.Number
 		t.save(l)
-		t.claimed = append(t.claimed, store.Claim{Message: m, Retried: l.retried, Lease: uint64(l.lease), Held: session.Held})
+		t.newClaims = append(t.newClaims, store.Claim{Message: m, Retried: l.retried, Lease: uint64(l.lease), Held: session.Held})
 	}
 	t.serve()
-	t.store.held.add(t.claimed)
+	t.store.held.add(t.newClaims)
 	t.leaveToClaim()
 	return nil
 }
@@ -234,7 +234,7 @@ func (t *userTx) mayStart(l *liveMessage, arrived, allowed int) bool {
 // serve notes from which lanes the commit has claimed. What it has claimed there never waited.
 func (t *userTx) serve() {
 	served := map[laneID]bool{}
-	for _, claim := range t.claimed {
+	for _, claim := range t.newClaims {
 		lane := laneOf(claim.Message)
 		change := t.laneChanges[lane]
 		change.served, change.waits = int64(claim.Lease), false
@@ -249,6 +249,6 @@ func (t *userTx) serve() {
 
 // dropClaimed gives up the claims of a commit that failed.
 func (t *userTx) dropClaimed() {
-	t.store.held.remove(t.claimed...)
-	t.store.accepted.cancel(len(t.claimed))
+	t.store.held.remove(t.newClaims...)
+	t.store.accepted.cancel(len(t.newClaims))
 }

@@ -49,6 +49,9 @@ func BenchmarkBacklog(b *testing.B) {
 			s := openWith(b, url, claimingAccepted)
 			accept(b, s)
 			lookAround(b, s)
+			if err := s.Counts(b.Context(), ann, s.Now(), s.Now(), func(*store.Count) {}); err != nil { // the index is written then
+				b.Fatal(err)
+			}
 			for range 20 {
 				live(b, s)
 			}

@@ -29,8 +29,8 @@ type userTx struct {
 	ready      bool       // it has left a lane that Claim should look at
 	latest     time.Time  // the time of the latest of its changes
 
-	arrived []*liveMessage // accepted messages that are left to Claim, unless the commit claims them
-	claimed []store.Claim  // by the commit
+	arrived   []*liveMessage // accepted messages that are left to Claim, unless the commit claims them
+	newClaims []store.Claim  // made by the commit
 
 	lockTimeout time.Duration // for users; 0: as long as the context lasts
 
@@ -261,7 +261,7 @@ func (t *userTx) commit(users []string) error {
 	switch {
 	case err == nil:
 		t.grew(blocks)
-		t.store.accepted.add(t.claimed)
+		t.store.accepted.add(t.newClaims)
 		t.store.changed(t, users)
 		t.wakeElsewhere()
 		return nil
@@ -271,7 +271,7 @@ func (t *userTx) commit(users []string) error {
 		return errors.Join(err, t.rollback())
 	default:
 		t.grew(blocks)
-		t.store.held.doubt(t.claimed)
+		t.store.held.doubt(t.newClaims)
 		t.dropClaimed()
 		return fmt.Errorf("%w: %w", node.ErrInDoubt, err)
 	}

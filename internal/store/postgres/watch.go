@@ -136,7 +136,7 @@ func (s *Store) changed(t *userTx, users []string) {
 			s.readyLanes.lookAtAll()
 		}
 		s.signal()
-	} else if len(t.claimed) > 0 {
+	} else if len(t.newClaims) > 0 {
 		s.wakeClaim()
 	}
 }
