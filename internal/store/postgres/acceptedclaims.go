@@ -1,6 +1,9 @@
 package postgres
 
 import (
+	"context"
+	"errors"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -81,6 +84,37 @@ func (a *acceptedClaims) cancel(slots int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.taken -= slots
+}
+
+// takeLast waits for commits that go on, and takes all claims.
+func (a *acceptedClaims) takeLast(ctx context.Context) []store.Claim {
+	const pause = 5 * time.Millisecond
+	for ctx.Err() == nil {
+		a.mu.Lock()
+		taken := a.taken
+		a.mu.Unlock()
+		if taken == 0 {
+			break
+		}
+		time.Sleep(pause)
+	}
+	return a.take(math.MaxInt)
+}
+
+// releaseAccepted releases the claims that Claim has not returned, so that other nodes need not wait until
+// this one has left. No commit makes more of them: it has no share.
+func (s *Store) releaseAccepted(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	of := map[string][]store.Claim{}
+	for _, claim := range s.accepted.takeLast(ctx) {
+		of[claim.Message.User] = append(of[claim.Message.User], claim)
+	}
+	var err error
+	for _, claims := range of {
+		err = errors.Join(err, s.Release(ctx, s.Now(), claims))
+	}
+	return err
 }
 
 // looked notes what a look has found out that left nobody out.

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -84,7 +85,7 @@ func (s *Store) Drain(ctx context.Context) error {
 	s.drains.Store(true)
 	s.share.Store(new(share{})) // what it still accepts may lie anywhere
 	_, err := s.control.Exec(ctx, `UPDATE posthaste.nodes SET drains = true WHERE node = $1`, s.node.Number())
-	return err
+	return errors.Join(err, s.releaseAccepted(ctx))
 }
 
 // Partitions is in how many parts each user is divided.
