@@ -225,7 +225,7 @@ func (t *userTx) claimAccepted() error {
 		return err
 	}
 	session, tx := t.store.node.Session(), t.at(t.latest)
-	arrivedIn, taken := map[laneID]int{}, t.store.held.inFlight().users
+	arrivedIn, taken := map[laneID]int{}, t.store.held.inFlightOf()
 	for _, l := range arrived {
 		arrivedIn[l.lane]++
 	}
@@ -261,7 +261,7 @@ func (t *userTx) mayStart(l *liveMessage, arrived, allowed int) bool {
 	others := lane.live + int(change.live) - inFlight - arrived
 	m := t.messages[l.of()]
 	return l.lane.ofHost() && l.flowKey == nil && l.lease == 0 && !l.gone && !l.cancelRequested &&
-		l.dueMS <= t.latest.UnixMilli() && (others == 0 || !change.look && lane.rests(t.latest)) && inFlight < flow.Ceiling(allowed) &&
+		l.dueMS <= t.latest.UnixMilli() && (others == 0 || !change.look && !change.seen && lane.rests(t.latest)) && inFlight < flow.Ceiling(allowed) &&
 		m != nil && store.DeliverySize(m) <= flow.SmallMessage
 }
 

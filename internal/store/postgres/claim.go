@@ -43,6 +43,8 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 	if err == nil && complete && len(found) < free {
 		s.accepted.looked(now, next)
 		s.accepted.setFree(free - len(found))
+	} else {
+		s.accepted.look.Store(true)
 	}
 	return claims, next, err
 }

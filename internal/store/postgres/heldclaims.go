@@ -125,9 +125,14 @@ func (s *Store) overQuota(free int) []string {
 func (h *heldClaims) inFlight() inFlight {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	counts := make(map[string]int, len(h.counts))
-	maps.Copy(counts, h.counts)
-	return inFlight{counts, h.memory.Clone()}
+	return inFlight{maps.Clone(h.counts), h.memory.Clone()}
+}
+
+// inFlightOf returns how many attempts of each user are in flight on this node.
+func (h *heldClaims) inFlightOf() map[string]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.counts)
 }
 
 func (h *heldClaims) doubt(claims []store.Claim) {

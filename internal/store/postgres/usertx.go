@@ -339,6 +339,7 @@ func (t *userTx) writeTotals(batch *pgx.Batch, blocks []newBlock) {
 	})
 	clear(t.grown)
 	clear(t.laneChanges)
+	clear(t.lanes) // as they were before these changes
 }
 
 // at returns a change within the transaction.
