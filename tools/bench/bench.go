@@ -47,6 +47,7 @@ type Options struct {
 	DatabaseURL string
 	Away        time.Duration // a round trip between the nodes of the cluster scenario and their database, beside what it takes
 	Partitions  []int         // of each user in the cluster scenario, whose sides have each number
+	Users       int           // for whom the cluster scenario publishes; 0: 1
 	Paced       bool          // whether the cluster scenario publishes Rate messages a second, in place of as many as it can
 	River, DBOS string        // programs that the cluster scenario compares with, see tools/river and tools/dbos; "": none
 	Dir         string        // in which the server's data is kept for the time of the run; "": the system's temporary directory

@@ -116,10 +116,25 @@ type clusterSide struct {
 }
 
 func (l *lab) nodeArgs(listen, database string, partitions int) []string {
-	return []string{
+	args := []string{
 		"serve", "--listen", listen, "--database-url", database, "--partitions", strconv.Itoa(partitions),
 		"--token", l.token, "--destinations", "any",
 	}
+	for number := 1; number < l.options.Users; number++ {
+		args = append(args, "--users", userName(number)+":"+l.password)
+	}
+	return args
+}
+
+func userName(number int) string { return "bench" + strconv.Itoa(number) }
+
+// tokens are those of the users.
+func (l *lab) tokens() []string {
+	all := []string{l.token}
+	for number := 1; number < l.options.Users; number++ {
+		all = append(all, tokenOf(userName(number), l.password))
+	}
+	return all
 }
 
 func jobQueueArgs(listen, database string) []string {
@@ -191,10 +206,13 @@ func (s *clusterSide) start(ctx context.Context, l *lab) (*child, error) {
 func deliverTo(ctx context.Context, l *lab, nodes []*child, work dividedLoad) (*account, error) {
 	book := newAccount()
 	l.sink.use(book)
-	to := make([]address, len(nodes))
-	for i, c := range nodes {
-		to[i] = l.address(c, 0)
-		to[i].destinations = l.sink.urls()
+	var to []address
+	for _, token := range l.tokens() {
+		for _, c := range nodes {
+			of := l.address(c, 0)
+			of.token, of.destinations = token, l.sink.urls()
+			to = append(to, of)
+		}
 	}
 	err := work.divide(ctx, to, book)
 	if err != nil {

@@ -16,11 +16,12 @@ import (
 // lab is where scenarios do their work: a directory for data, a destination, and
 // the programs to be measured.
 type lab struct {
-	options Options
-	dir     string // for everything the programs write
-	token   string // of the one user
-	sink    *sink
-	places  int // directories handed out so far
+	options  Options
+	dir      string // for everything the programs write
+	token    string // of the first user
+	password string // of others
+	sink     *sink
+	places   int // directories handed out so far
 }
 
 func newLab(options Options) (*lab, error) {
@@ -33,12 +34,14 @@ func newLab(options Options) (*lab, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	s.use(newAccount())
-	return &lab{options: options, dir: dir, token: newToken(), sink: s}, nil
+	return &lab{options: options, dir: dir, token: newToken(), password: rand.Text(), sink: s}, nil
 }
 
 // newToken makes the token of a user of its own.
-func newToken() string {
-	text, _ := json.Marshal(map[string]string{"UserID": "bench", "Password": rand.Text()}) // two texts always fit
+func newToken() string { return tokenOf("bench", rand.Text()) }
+
+func tokenOf(user, password string) string {
+	text, _ := json.Marshal(struct{ UserID, Password string }{user, password}) // two texts always fit
 	return base64.StdEncoding.EncodeToString(text)
 }
 

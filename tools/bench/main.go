@@ -42,6 +42,7 @@ type command struct {
 	DatabaseURL        string        `name:"database-url" placeholder:"URL" help:"PostgreSQL to ask for the same pages in the logs scenario, postgres://USER:PASSWORD@HOST:PORT/DATABASE. It is filled with as many entries, in a schema that is made for it and dropped. The cluster scenario makes databases beside it and drops them."`
 	Away               time.Duration `help:"Round trip that is added between the nodes of the cluster scenario and their database, as 1.2ms."`
 	Partitions         []int         `default:"1" placeholder:"N,…" help:"In how many partitions users are divided in the cluster scenario: each number is measured with one, two and three nodes."`
+	Users              int           `default:"1" help:"Users for whom the cluster scenario publishes, in turn."`
 	Paced              bool          `help:"Has the cluster scenario publish --rate messages a second, in place of as many as it can."`
 	River              string        `placeholder:"PROGRAM" help:"Job queue that the cluster scenario compares with, as make river builds it."`
 	Dbos               string        `placeholder:"PROGRAM" help:"Another one, as make dbos builds it."`
@@ -134,6 +135,7 @@ func (c *command) options() Options {
 		DatabaseURL: c.DatabaseURL,
 		Away:        c.Away,
 		Partitions:  c.Partitions,
+		Users:       c.Users,
 		Paced:       c.Paced,
 		River:       c.River,
 		DBOS:        c.Dbos,
