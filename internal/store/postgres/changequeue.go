@@ -22,9 +22,18 @@ const (
 	workTime      = 2 * time.Second // no other change is started after it
 )
 
+// Changes of several users share a transaction, too, while others go on: so many users cost hardly more
+// than one. A change that may take long has a transaction apart.
+const (
+	groupsAtOnce = 2                     // but for those that have lasted for slowGroup
+	slowGroup    = 20 * time.Millisecond // more than most take: the row of a user is locked elsewhere, or the database is far away
+	quickReads   = 16                    // so much a quick change names at most of what it reads
+)
+
 // change is one change of a user's data. It is made again if its transaction failed because of
 // another change.
 type change struct {
+	users    []string // several have a transaction of their own
 	ctx      context.Context
 	now      time.Time
 	prefetch prefetch
@@ -33,11 +42,22 @@ type change struct {
 	done     chan struct{}
 }
 
+// user is the one user of the change.
+func (c *change) user() string { return c.users[0] }
+
+// quick reports whether the change may share a transaction with those of other users.
+func (c *change) quick() bool {
+	reads := len(c.prefetch.live) + len(c.prefetch.messages) + len(c.prefetch.records) + len(c.prefetch.lanes)
+	return 0 < reads && reads <= quickReads
+}
+
 // changeQueue holds, by user, the changes of this node that wait for the user's row. A user
-// has an entry while a goroutine makes such changes.
+// has an entry while it is ready or a goroutine makes such changes.
 type changeQueue struct {
 	mu      sync.Mutex
 	waiting map[string][]*change
+	ready   []string // users for whom no goroutine makes changes
+	groups  int      // goroutines that make those of ready users
 
 	workTime time.Duration // in place of workTime, for tests; 0: none
 }
@@ -49,14 +69,81 @@ func (t *changeQueue) timeToStart(ctx context.Context) time.Duration {
 	return min(cmp.Or(t.workTime, workTime), time.Until(end)/2)
 }
 
-// enqueue adds a change. It reports whether the caller must start a goroutine that makes the
-// user's changes.
-func (t *changeQueue) enqueue(user string, c *change) (first bool) {
+// enqueue adds a change. It reports whether the caller must start a goroutine that makes the user's
+// changes, or one that makes those of ready users.
+func (t *changeQueue) enqueue(c *change) (apart, group bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	others, busy := t.waiting[user]
-	t.waiting[user] = append(others, c)
-	return !busy
+	others, busy := t.waiting[c.user()]
+	t.waiting[c.user()] = append(others, c)
+	if busy {
+		return false, false
+	}
+	return t.offer(c.user())
+}
+
+// offer has the changes of a user made that wait. It reports what the caller must start.
+func (t *changeQueue) offer(user string) (apart, group bool) {
+	if !t.waiting[user][0].quick() {
+		return true, false
+	}
+	t.ready = append(t.ready, user)
+	if t.groups >= groupsAtOnce {
+		return false, false
+	}
+	t.groups++
+	return false, true
+}
+
+// nextGroup returns quick changes of ready users, and users whose first change is none any more. If there
+// are neither, the caller must stop.
+func (t *changeQueue) nextGroup() (changes []*change, apart []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	each := changesAtOnce / max(1, len(t.ready))
+	for len(t.ready) > 0 && len(changes) < changesAtOnce {
+		user := t.ready[0]
+		t.ready = t.ready[1:]
+		line := t.waiting[user]
+		n := 0
+		for n < min(len(line), max(1, each)) && line[n].quick() {
+			n++
+		}
+		switch {
+		case n > 0:
+			changes = append(changes, line[:n]...)
+			t.waiting[user] = line[n:]
+		case len(line) > 0:
+			apart = append(apart, user)
+		default: // they were withdrawn
+			delete(t.waiting, user)
+		}
+	}
+	if len(changes)+len(apart) == 0 {
+		t.groups--
+	}
+	return changes, apart
+}
+
+// leave ends a group before it has stopped, so that another one may begin.
+func (t *changeQueue) leave() (group bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.ready) == 0 {
+		t.groups--
+	}
+	return len(t.ready) > 0
+}
+
+// done ends the work for a user in a group. It reports what the caller must start.
+func (t *changeQueue) done(user string) (apart, group bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.waiting[user]) == 0 {
+		delete(t.waiting, user)
+		return false, false
+	}
+	return t.offer(user)
 }
 
 // next returns the changes to be made next. If there are none, the caller must stop.
@@ -103,14 +190,26 @@ func (s *Store) change(ctx context.Context, now time.Time, users []string, w pre
 	users = slices.Compact(slices.Sorted(slices.Values(users)))
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	c := &change{ctx: ctx, now: now, prefetch: w, do: do, done: make(chan struct{})}
+	c := &change{users: users, ctx: ctx, now: now, prefetch: w, do: do, done: make(chan struct{})}
 	if len(users) != 1 {
 		s.apply(users, []*change{c})
 		close(c.done)
-	} else if s.changes.enqueue(users[0], c) {
-		s.loops.Go(func() { s.applyQueued(users[0]) })
+		return c.err
 	}
+	s.startChanges(c.user())(s.changes.enqueue(c))
 	return s.await(ctx, users, c)
+}
+
+// startChanges starts what must be started for a user.
+func (s *Store) startChanges(user string) func(apart, group bool) {
+	return func(apart, group bool) {
+		if apart {
+			s.loops.Go(func() { s.applyQueued(user) })
+		}
+		if group {
+			s.loops.Go(s.applyGroups)
+		}
+	}
 }
 
 // await returns the result of a change. A change that has not started when its context ends,
@@ -149,11 +248,77 @@ func (s *Store) applyQueued(user string) {
 	}
 }
 
+// applyGroups makes changes of ready users until none waits. When one lasts, another goroutine goes on.
+func (s *Store) applyGroups() {
+	for changes, apart := s.changes.nextGroup(); len(changes)+len(apart) > 0; changes, apart = s.changes.nextGroup() {
+		for _, user := range apart {
+			s.startChanges(user)(true, false)
+		}
+		if len(changes) == 0 {
+			continue
+		}
+		left := make(chan bool, 1)
+		slow := time.AfterFunc(slowGroup, func() {
+			if s.changes.leave() {
+				s.loops.Go(s.applyGroups)
+			}
+			left <- true
+		})
+		s.applyGroup(changes)
+		if !slow.Stop() {
+			<-left
+			return
+		}
+	}
+}
+
+// applyGroup makes changes of some users in one transaction. Those of users whose rows are locked, or that
+// cannot share one, are made apart.
+func (s *Store) applyGroup(changes []*change) {
+	users := slices.Compact(slices.Sorted(slices.Values(column(changes, func(c *change) string { return c.user() }))))
+	var apart []*change
+	if len(users) == 1 {
+		apart = s.apply(users, changes)
+	} else {
+		apart = s.applyUnlocked(users, changes)
+	}
+	for _, c := range without(changes, apart) {
+		close(c.done)
+	}
+	for _, user := range users {
+		own := slices.DeleteFunc(slices.Clone(apart), func(c *change) bool { return c.user() != user })
+		if len(own) == 0 {
+			s.startChanges(user)(s.changes.done(user))
+			continue
+		}
+		s.changes.requeue(user, own)
+		s.startChanges(user)(true, false)
+	}
+}
+
+// applyUnlocked makes changes of users whose rows are not locked, and returns the others. If the database
+// rejects a statement, it returns all: it is unknown whose it was.
+func (s *Store) applyUnlocked(users []string, changes []*change) (left []*change) {
+	left, failed, err := s.transact(lockFreeUserRows, users, changes)
+	switch {
+	case failed != nil:
+		return s.applyUnlocked(users, without(changes, []*change{failed}))
+	case err == nil:
+		return left
+	case statementRejected(err):
+		return changes
+	}
+	for _, c := range changes {
+		c.err = err
+	}
+	return nil
+}
+
 // apply makes changes in one transaction and sets their results. If that fails because of one
 // of them, the others are made without it, or each alone if it is unknown which it was. It
 // returns those it had no time for, never the first.
 func (s *Store) apply(users []string, changes []*change) (left []*change) {
-	left, failed, err := s.transact(users, changes)
+	left, failed, err := s.transact(lockUserRows, users, changes)
 	switch {
 	case failed != nil:
 		if others := without(changes, []*change{failed}); len(others) > 0 {
@@ -186,10 +351,13 @@ func statementRejected(err error) bool {
 	return ok && rejected(err) && !node.IsTransient(said.Code)
 }
 
-// transact makes changes in one transaction, and returns those it had no time for. A change
-// that failed after it had written is returned as failed, and nothing is committed; one that
+// transact makes changes in one transaction, and returns those it had no time for, or whose user it has not
+// locked. A change that failed after it had written is returned as failed, and nothing is committed; one that
 // failed before does not affect the others. err is the error of all.
-func (s *Store) transact(users []string, changes []*change) (left []*change, failed *change, err error) {
+func (s *Store) transact(lock string, users []string, changes []*change) (left []*change, failed *change, err error) {
+	if len(changes) == 0 {
+		return nil, nil, nil
+	}
 	ctx, cancel := context.WithTimeout(s.closing, callTime)
 	defer cancel()
 	conn, err := s.pool.Acquire(ctx)
@@ -198,13 +366,19 @@ func (s *Store) transact(users []string, changes []*change) (left []*change, fai
 	}
 	defer conn.Release() // ends the connection if the transaction goes on
 	t := newUserTx(ctx, s, conn.Conn())
-	if err := t.begin(users, changes); err != nil {
+	if lock == lockUserRows {
+		err = t.begin(users, changes)
+	} else if users, err = t.lock(lock, users, changes); err == nil && len(users) == 0 {
+		return changes, nil, t.rollback()
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	until := time.Now().Add(s.changes.timeToStart(ctx))
 	for i, c := range changes {
-		if i > 0 && !time.Now().Before(until) {
-			return changes[i:], nil, t.commit(users)
+		if slices.ContainsFunc(c.users, t.notLocked) || i > 0 && !time.Now().Before(until) {
+			left = append(left, c)
+			continue
 		}
 		if c.err = c.ctx.Err(); c.err != nil {
 			continue // nobody waits for it any more
@@ -218,5 +392,5 @@ func (s *Store) transact(users []string, changes []*change) (left []*change, fai
 			return nil, c, t.rollback()
 		}
 	}
-	return nil, nil, t.commit(users)
+	return left, nil, t.commit(users)
 }

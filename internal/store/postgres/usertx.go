@@ -356,6 +356,8 @@ func (t *userTx) locked(user string) bool {
 	return locked
 }
 
+func (t *userTx) notLocked(user string) bool { return !t.locked(user) }
+
 // nextPosition takes the next position in a slot for a user's log. The user is locked, so positions
 // ascend in the order of commits.
 func (tx *tx) nextPosition(user string, slot posthaste.Slot) posthaste.Position {
