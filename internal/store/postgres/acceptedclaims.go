@@ -147,7 +147,7 @@ type laneCounts struct {
 
 // rests reports whether there is nothing in the lane that could start, or that waits for a slot.
 func (l laneCounts) rests(now time.Time) bool {
-	return l.ready == nil || *l.ready > now.Add(ceilingPause).UnixMilli()
+	return l.ready == nil || *l.ready > now.Add(freedBefore).UnixMilli()
 }
 
 // lanesToClaimFrom returns the lanes of messages that may be claimed when they are accepted.
@@ -260,7 +260,7 @@ func (t *userTx) mayStart(l *liveMessage, arrived, allowed int) bool {
 	inFlight := lane.inFlight + int(change.inFlight)
 	others := lane.live + int(change.live) - inFlight - arrived
 	m := t.messages[l.of()]
-	return l.lane.ofHost() && l.flowKey == nil && l.lease == 0 && !l.gone && !l.cancelRequested &&
+	return t.store.share.Load().has(shardOf(l.user)) && l.lane.ofHost() && l.flowKey == nil && l.lease == 0 && !l.gone && !l.cancelRequested &&
 		l.dueMS <= t.latest.UnixMilli() && (others == 0 || !change.look && !change.seen && lane.rests(t.latest)) && inFlight < flow.Ceiling(allowed) &&
 		m != nil && store.DeliverySize(m) <= flow.SmallMessage
 }

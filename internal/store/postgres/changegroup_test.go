@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
+	"posthaste/internal/store"
 	"posthaste/internal/store/postgres"
 )
 
@@ -165,3 +166,59 @@ func (h *holding) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.Tra
 func (h *holding) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 
 func (h *holding) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+// A row that cannot be read fails the change that needs it, and none of other users.
+func TestADamagedRowDoesNotDisturbOtherUsers(t *testing.T) {
+	const users = 20
+	held := &holding{waits: make(chan struct{})}
+	url := emptyDatabase(t)
+	s := openWith(t, url, postgres.Options{}.WithTracer(held))
+	for user := range users {
+		if err := acceptOne(t.Context(), s, messageOfUser(user)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claims, _, err := s.Claim(t.Context(), start, 100)
+	if err != nil || len(claims) != users {
+		t.Fatalf("Claim = %d claims, %v, want %d", len(claims), err, users)
+	}
+	execute(t, url, `UPDATE posthaste.live SET state = 99 WHERE user_id = 'user0'`)
+	held.on.Store(true)
+	var working sync.WaitGroup
+	for _, claim := range claims {
+		working.Go(func() {
+			_, err := s.Settle(t.Context(), start, store.Delivered(claim))
+			if damaged := claim.Message.User == "user0"; damaged != (err != nil) {
+				t.Errorf("Settle for %s = %v", claim.Message.User, err)
+			}
+		})
+	}
+	time.Sleep(50 * time.Millisecond) // they wait
+	close(held.waits)
+	working.Wait()
+	execute(t, url, `UPDATE posthaste.live SET state = 0 WHERE user_id = 'user0'`)
+}
+
+// A slot that is free is noticed, also if its attempt ended before Claim saw that others wait for it, by the
+// clock of its caller.
+func TestAFreeSlotInALaneAtItsCeiling(t *testing.T) {
+	const slots = 8 // of which a lane may have one
+	s := open(t, emptyDatabase(t))
+	first, second := newMessage(start), newMessage(start)
+	second.URL = first.URL
+	for _, m := range []*posthaste.Message{first, second} {
+		if err := acceptOne(t.Context(), s, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	later := start.Add(3 * time.Millisecond)
+	claims, _, err := s.Claim(t.Context(), later, slots)
+	if err != nil || len(claims) != 1 {
+		t.Fatalf("Claim = %v, %v, want one", claims, err)
+	}
+	settle(t, s, store.Delivered(claims[0]))
+	claims, _, err = s.Claim(t.Context(), later, slots)
+	if err != nil || len(claims) != 1 {
+		t.Errorf("Claim = %v, %v, want the other message", claims, err)
+	}
+}

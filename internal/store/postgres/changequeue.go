@@ -69,30 +69,38 @@ func (t *changeQueue) timeToStart(ctx context.Context) time.Duration {
 	return min(cmp.Or(t.workTime, workTime), time.Until(end)/2)
 }
 
-// enqueue adds a change. It reports whether the caller must start a goroutine that makes the user's
-// changes, or one that makes those of ready users.
-func (t *changeQueue) enqueue(c *change) (apart, group bool) {
+// makes is what a caller must start for a user who has changes.
+type makes int
+
+const (
+	makesNothing makes = iota // others make them
+	makesUser                 // a goroutine that makes this user's
+	makesReady                // one that makes those of ready users
+)
+
+// enqueue adds a change.
+func (t *changeQueue) enqueue(c *change) makes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	others, busy := t.waiting[c.user()]
 	t.waiting[c.user()] = append(others, c)
 	if busy {
-		return false, false
+		return makesNothing
 	}
 	return t.offer(c.user())
 }
 
-// offer has the changes of a user made that wait. It reports what the caller must start.
-func (t *changeQueue) offer(user string) (apart, group bool) {
+// offer has the changes of a user made that wait.
+func (t *changeQueue) offer(user string) makes {
 	if !t.waiting[user][0].quick() {
-		return true, false
+		return makesUser
 	}
 	t.ready = append(t.ready, user)
 	if t.groups >= groupsAtOnce {
-		return false, false
+		return makesNothing
 	}
 	t.groups++
-	return false, true
+	return makesReady
 }
 
 // nextGroup returns quick changes of ready users, and users whose first change is none any more. If there
@@ -135,13 +143,13 @@ func (t *changeQueue) leave() (group bool) {
 	return len(t.ready) > 0
 }
 
-// done ends the work for a user in a group. It reports what the caller must start.
-func (t *changeQueue) done(user string) (apart, group bool) {
+// done ends the work for a user in a group.
+func (t *changeQueue) done(user string) makes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.waiting[user]) == 0 {
 		delete(t.waiting, user)
-		return false, false
+		return makesNothing
 	}
 	return t.offer(user)
 }
@@ -196,19 +204,17 @@ func (s *Store) change(ctx context.Context, now time.Time, users []string, w pre
 		close(c.done)
 		return c.err
 	}
-	s.startChanges(c.user())(s.changes.enqueue(c))
+	s.start(s.changes.enqueue(c), c.user())
 	return s.await(ctx, users, c)
 }
 
-// startChanges starts what must be started for a user.
-func (s *Store) startChanges(user string) func(apart, group bool) {
-	return func(apart, group bool) {
-		if apart {
-			s.loops.Go(func() { s.applyQueued(user) })
-		}
-		if group {
-			s.loops.Go(s.applyGroups)
-		}
+// start starts what makes changes of a user.
+func (s *Store) start(what makes, user string) {
+	switch what {
+	case makesUser:
+		s.loops.Go(func() { s.applyQueued(user) })
+	case makesReady:
+		s.loops.Go(s.applyGroups)
 	}
 }
 
@@ -252,7 +258,7 @@ func (s *Store) applyQueued(user string) {
 func (s *Store) applyGroups() {
 	for changes, apart := s.changes.nextGroup(); len(changes)+len(apart) > 0; changes, apart = s.changes.nextGroup() {
 		for _, user := range apart {
-			s.startChanges(user)(true, false)
+			s.start(makesUser, user)
 		}
 		if len(changes) == 0 {
 			continue
@@ -288,16 +294,16 @@ func (s *Store) applyGroup(changes []*change) {
 	for _, user := range users {
 		own := slices.DeleteFunc(slices.Clone(apart), func(c *change) bool { return c.user() != user })
 		if len(own) == 0 {
-			s.startChanges(user)(s.changes.done(user))
+			s.start(s.changes.done(user), user)
 			continue
 		}
 		s.changes.requeue(user, own)
-		s.startChanges(user)(true, false)
+		s.start(makesUser, user)
 	}
 }
 
-// applyUnlocked makes changes of users whose rows are not locked, and returns the others. If the database
-// rejects a statement, it returns all: it is unknown whose it was.
+// applyUnlocked makes changes of users whose rows are not locked, and returns the others. If the transaction
+// fails for any reason but an outage, it returns all: it is unknown whose change was the reason.
 func (s *Store) applyUnlocked(users []string, changes []*change) (left []*change) {
 	left, failed, err := s.transact(lockFreeUserRows, users, changes)
 	switch {
@@ -305,13 +311,13 @@ func (s *Store) applyUnlocked(users []string, changes []*change) (left []*change
 		return s.applyUnlocked(users, without(changes, []*change{failed}))
 	case err == nil:
 		return left
-	case statementRejected(err):
+	case !errors.Is(err, node.ErrInDoubt) && (rejected(err) || !node.IsUnavailable(err)):
 		return changes
 	}
-	for _, c := range changes {
+	for _, c := range without(changes, left) {
 		c.err = err
 	}
-	return nil
+	return left
 }
 
 // apply makes changes in one transaction and sets their results. If that fails because of one

@@ -30,6 +30,7 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) (claims []s
 		s.releasing.run(ctx, s, func(ctx context.Context) error { return s.releaseInDoubt(ctx, now) })
 	}
 	if claims, err := s.lateResults.take(limit); len(claims) > 0 || err != nil {
+		s.accepted.setFree(0)
 		return s.withoutExpired(claims), now, err
 	}
 	claims = s.withoutExpired(s.accepted.take(limit))
@@ -64,7 +65,7 @@ func (s *Store) claimDue(ctx context.Context, now time.Time, limit int) (claims 
 	if errors.Is(err, node.ErrExpired) {
 		return s.withoutExpired(claims), now, false, s.node.Renew(ctx)
 	}
-	return s.withoutExpired(claims), next, len(busy) == 0 && len(s.lateResults.users()) == 0, err
+	return s.withoutExpired(claims), next, len(busy) == 0 && !s.lateResults.any(), err
 }
 
 // withoutExpired drops claims whose lease this node has lost meanwhile, as after a pause of

@@ -77,6 +77,10 @@ func (t *userTx) touch(lane laneID, live int32) {
 	t.laneChanges[lane] = sum
 }
 
+// freedBefore is how long before it is due a message may be waiting for a slot, as Claim has seen it: for its
+// pause, and an attempt may have ended that much earlier than its commit is made.
+const freedBefore = ceilingPause + callTime
+
 // free notes that a message leaves its slot, or its lane.
 func (t *userTx) free(lane laneID, live int32) {
 	if !lane.ofHost() {

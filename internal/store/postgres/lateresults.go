@@ -64,6 +64,13 @@ func (l *lateResults) take(limit int) ([]store.Claim, error) {
 	return claims, err
 }
 
+// any reports whether there are results that were not taken, or will be.
+func (l *lateResults) any() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.claiming)+len(l.claims) > 0
+}
+
 // users returns those with a running claim.
 func (l *lateResults) users() []string {
 	l.mu.Lock()

@@ -77,6 +77,9 @@ func (s *Store) renewShare() {
 		WHERE expires_at > clock_timestamp() AND NOT drains`, s.node.Number())
 	if err == nil {
 		s.share.Store(new(shareOf(now.Before, now.Nodes)))
+		if s.drains.Load() { // meanwhile
+			s.share.Store(new(share{}))
+		}
 	}
 }
 

@@ -291,9 +291,9 @@ func (t *userTx) rollback() error {
 }
 
 // writeTotals writes blocks of the log, where logs end then, and the changes of lanes, and returns whether
-// Claim should look at one of those: if something has happened there ($12), or a slot is free ($13) and nothing
-// is known to be due later than a message that waits for one is looked at ($17). If each message in a lane is
-// claimed, there is nothing to see. Almost each commit writes all three. A lane without a message
+// Claim should look at one of those: if something has happened there ($12), or a slot is free ($13) and the
+// lane is to be looked at so soon ($17) that a message may wait for one. If each message in a lane is claimed,
+// there is nothing to see. Almost each commit writes all three. A lane without a message
 // stays: most get another one, and their rows are then found at once.
 const writeTotals = `
 	WITH change AS MATERIALIZED (
@@ -330,7 +330,7 @@ func (t *userTx) writeTotals(batch *pgx.Batch, blocks []newBlock) {
 		return
 	}
 	own := t.store.share.Load().hasAny(t.laneChanges)
-	ends := []any{users, column(users, func(user string) int64 { return int64(t.last[user]) }), ceilingPause.Milliseconds()}
+	ends := []any{users, column(users, func(user string) int64 { return int64(t.last[user]) }), freedBefore.Milliseconds()}
 	batch.Queue(writeTotals, slices.Concat(t.laneColumns(), ends, blockColumns(blocks))...).QueryRow(func(r pgx.Row) error {
 		var ready bool
 		err := r.Scan(&ready)
