@@ -22,12 +22,12 @@ const (
 	workTime      = 2 * time.Second // no other change is started after it
 )
 
-// Changes of several users share a transaction, too, while others go on: so many users cost hardly more
-// than one. A change that may take long has a transaction apart.
+// Quick changes of several users share a transaction, so that the cost of a commit hardly grows with the
+// number of users. A change that may take long gets its own transaction.
 const (
 	groupsAtOnce = 2                     // but for those that have lasted for slowGroup
-	slowGroup    = 20 * time.Millisecond // more than most take: the row of a user is locked elsewhere, or the database is far away
-	quickReads   = 16                    // so much a quick change names at most of what it reads
+	slowGroup    = 20 * time.Millisecond // longer than most; then a row is locked elsewhere, or the database is far away
+	quickReads   = 16                    // maximum number of reads that a quick change's hint names
 )
 
 // change is one change of a user's data. It is made again if its transaction failed because of

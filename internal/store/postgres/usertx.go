@@ -151,7 +151,7 @@ func (t *userTx) begin(users []string, changes []*change) error {
 	if _, err := t.conn.Exec(t.ctx, createUsers, users); err != nil {
 		return err
 	}
-	t.readCache = newReadCache() // nobody was locked out
+	t.readCache = newReadCache() // it was read without a lock
 	return t.begin(users, changes)
 }
 
