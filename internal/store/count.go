@@ -69,6 +69,47 @@ func (s *Series) Matches(f *posthaste.Filter) bool {
 		(len(f.Labels) == 0 || slices.ContainsFunc(f.Labels, isLabel))
 }
 
+// MayHave reports whether a filter may select events of those counted. Unlike Matches it is false only
+// if the filter selects none of them: what was counted without a value may have any.
+func (c *Count) MayHave(f *posthaste.Filter) bool {
+	isClass := func(status int) bool { return min(status/100, 9) == c.Class }
+	return f.MatchesState(c.State) &&
+		(len(f.Statuses) == 0 || c.State.OfAttempt() && slices.ContainsFunc(f.Statuses, isClass)) &&
+		(c.Rest || c.Series.mayHave(f))
+}
+
+func (s *Series) mayHave(f *posthaste.Filter) bool {
+	bytes := 0
+	for _, label := range s.Labels {
+		bytes += len(label)
+	}
+	isPath := func(path string) bool { return s.NoPath || path[:min(len(path), MaxSeriesPath)] == s.Path }
+	isURL := func(url string) bool {
+		host, path := posthaste.HostAndPath(url)
+		return host == s.Host && isPath(path)
+	}
+	isLabel := func(label string) bool { return slices.Contains(s.Labels, label) }
+	return f.MatchesHost(s.Host) &&
+		(len(f.Paths) == 0 || slices.ContainsFunc(f.Paths, isPath)) &&
+		(len(f.URLs) == 0 || slices.ContainsFunc(f.URLs, isURL)) &&
+		(len(f.Queues) == 0 || slices.Contains(f.Queues, s.Queue)) &&
+		(len(f.Labels) == 0 || bytes+posthaste.MaxLabelLen > MaxSeriesLabels || slices.ContainsFunc(f.Labels, isLabel))
+}
+
+// CountsTell reports whether counts can tell that a filter selects nothing although each of its fields
+// selects something. Events of runs are not counted.
+func CountsTell(f *posthaste.Filter) bool {
+	fields := 0
+	for _, given := range []bool{
+		len(f.Hosts)+len(f.Paths)+len(f.URLs) > 0, len(f.Queues) > 0, len(f.Labels) > 0, len(f.States) > 0, len(f.Statuses) > 0,
+	} {
+		if given {
+			fields++
+		}
+	}
+	return fields > 1 && (!f.OfRuns || len(f.States) > 0 && !slices.ContainsFunc(f.States, posthaste.State.OfRun))
+}
+
 // Latency is a bucket of a histogram of how long attempts took. Up to 16 ms each millisecond has a
 // bucket, above that each power of two has eight. 0: not known.
 type Latency uint8

@@ -44,6 +44,7 @@ func (s *Store) Events(_ context.Context, user string, query store.EventQuery, v
 		query:      query,
 		visit:      visit,
 		terms:      index.Events(&query.Filter),
+		countsFrom: s.countsFrom,
 		known:      map[posthaste.MessageID]store.Entry{},
 		budget:     store.NewPageBudget(query.Bytes),
 		passedOver: func(id posthaste.MessageID, err error) bool { return s.passedOver(user, id, err) },
@@ -79,6 +80,7 @@ type logReader struct {
 	user       string
 	query      store.EventQuery
 	terms      [][]store.Term
+	countsFrom int // see likelyHours
 	visit      func(*store.Entry) error
 	known      map[posthaste.MessageID]store.Entry // messages read so far: most have several events on a page
 	block      []index.StoredEvent                 // scratch, for the log of one day after the other
@@ -228,6 +230,9 @@ func (r *logReader) search(log *dayLog, d day) error {
 	in, err := postings.Intersect(r.reader, prefixes, r.direction(), false, &r.seeks)
 	if err != nil {
 		return err
+	}
+	if store.CountsTell(&r.query.Filter) {
+		in.Add(&likelyHours{day: d, user: r.user, filter: &r.query.Filter, direction: r.direction(), seeks: &r.seeks, from: r.countsFrom, reader: r.reader})
 	}
 	low, high := r.within(d)
 	next, more, err := in.Walk(low, high, func(at posthaste.Position) (full bool, err error) {

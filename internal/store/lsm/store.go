@@ -87,6 +87,7 @@ type Store struct {
 	reads      logReads
 	unreadable unreadableRecords
 	partitions store.Partitions
+	countsFrom int // blocks, from which on a page of the log looks at counts
 
 	mu      sync.RWMutex // held for reading while the database is read
 	closing bool
@@ -125,6 +126,7 @@ func openLocked(dir string, options Options, lock *pebble.Lock) (*Store, error) 
 		reserve:    disk.NewReserve(options.FS, dir, options.Reserve, options.Logger),
 		unreadable: unreadableRecords{logger: options.Logger},
 		partitions: options.Partitions,
+		countsFrom: countsFrom,
 		stop:       make(chan struct{}),
 		counted:    make(chan struct{}),
 	}

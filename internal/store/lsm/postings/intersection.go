@@ -17,12 +17,12 @@ const (
 	MaxScan  = 20_000 // positions visited
 )
 
-// set is a sorted set of positions that is read in one direction. seek returns the nearest position at
+// Set is a sorted set of positions that is read in one direction. Seek returns the nearest position at
 // or beyond p; ok is false when there is none, and then it is not called again. Each p lies at or beyond
-// the one before.
-type set interface {
-	seek(p posthaste.Position) (nearest posthaste.Position, ok bool)
-	close() error
+// the one before. Close returns the error that ended the set early, if any.
+type Set interface {
+	Seek(p posthaste.Position) (nearest posthaste.Position, ok bool)
+	Close() error
 }
 
 // list is a set of positions on disk.
@@ -34,7 +34,7 @@ type list struct {
 	seeks     *int                 // counts work
 }
 
-func (l *list) seek(p posthaste.Position) (nearest posthaste.Position, ok bool) {
+func (l *list) Seek(p posthaste.Position) (nearest posthaste.Position, ok bool) {
 	if l.alone {
 		*l.seeks++
 		if !l.nearest(p, l.direction) {
@@ -71,15 +71,13 @@ func (l *list) open(p posthaste.Position) (nearest posthaste.Position, ok bool) 
 	return l.inBlock(p)
 }
 
-func (l *list) close() error { return l.Close() }
-
 // fixed is a set of positions given by the query.
 type fixed struct {
 	positions []posthaste.Position // ascending
 	direction Direction
 }
 
-func (l fixed) seek(p posthaste.Position) (nearest posthaste.Position, ok bool) {
+func (l fixed) Seek(p posthaste.Position) (nearest posthaste.Position, ok bool) {
 	at, ok := Nearest(l.direction, l.positions, p, cmp.Compare)
 	if ok {
 		nearest = l.positions[at]
@@ -87,13 +85,13 @@ func (l fixed) seek(p posthaste.Position) (nearest posthaste.Position, ok bool) 
 	return nearest, ok
 }
 
-func (l fixed) close() error { return nil }
+func (l fixed) Close() error { return nil }
 
 // union is the set of positions in any of its sets. It keeps the nearest position of each set, and seeks
 // in a set again only when that position was passed: a thousand sets of a few positions cost a few seeks
 // each.
 type union struct {
-	sets      []set
+	sets      []Set
 	direction Direction
 	fronts    []front // of the sets that have not come to their end
 	begun     bool
@@ -101,12 +99,12 @@ type union struct {
 
 // front is the nearest position of a set that has not been passed, once it was sought.
 type front struct {
-	set    set
+	set    Set
 	at     posthaste.Position
 	sought bool
 }
 
-func (u *union) seek(p posthaste.Position) (nearest posthaste.Position, ok bool) {
+func (u *union) Seek(p posthaste.Position) (nearest posthaste.Position, ok bool) {
 	if !u.begun {
 		u.begun = true
 		for _, set := range u.sets {
@@ -116,7 +114,7 @@ func (u *union) seek(p posthaste.Position) (nearest posthaste.Position, ok bool)
 	left := u.fronts[:0]
 	for _, f := range u.fronts {
 		if !f.sought || u.direction.nearer(f.at, p) {
-			if f.at, f.sought = f.set.seek(p); !f.sought {
+			if f.at, f.sought = f.set.Seek(p); !f.sought {
 				continue
 			}
 		}
@@ -129,11 +127,11 @@ func (u *union) seek(p posthaste.Position) (nearest posthaste.Position, ok bool)
 	return nearest, ok
 }
 
-func (u *union) close() error { return closeAll(u.sets) }
+func (u *union) Close() error { return closeAll(u.sets) }
 
 // Intersection is the set of positions in all of its sets.
 type Intersection struct {
-	sets      []set
+	sets      []Set
 	direction Direction
 	seeks     *int // blocks read so far
 }
@@ -156,6 +154,9 @@ func Intersect(r pebble.Reader, prefixes [][][]byte, d Direction, alone bool, se
 	}
 	return in, nil
 }
+
+// Add leaves only positions of a set in the intersection, which closes it. That set is asked first.
+func (in *Intersection) Add(set Set) { in.sets = slices.Insert(in.sets, 0, set) }
 
 // Restrict leaves only some positions, in any order, in the intersection.
 func (in *Intersection) Restrict(to []posthaste.Position) {
@@ -195,7 +196,7 @@ func (in *Intersection) seek(p posthaste.Position, budget int) (at posthaste.Pos
 		if *in.seeks >= budget {
 			return p, false, false
 		}
-		nearest, ok := in.sets[agreed].seek(p)
+		nearest, ok := in.sets[agreed].Seek(p)
 		switch {
 		case !ok:
 			return p, false, true
@@ -211,10 +212,10 @@ func (in *Intersection) seek(p posthaste.Position, budget int) (at posthaste.Pos
 // Close closes the sets and returns the errors that ended any of them early.
 func (in *Intersection) Close() error { return closeAll(in.sets) }
 
-func closeAll(sets []set) error {
+func closeAll(sets []Set) error {
 	var errs []error
 	for _, set := range sets {
-		errs = append(errs, set.close())
+		errs = append(errs, set.Close())
 	}
 	return errors.Join(errs...)
 }
