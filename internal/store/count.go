@@ -101,7 +101,7 @@ func (s *Series) mayHave(f *posthaste.Filter) bool {
 func CountsTell(f *posthaste.Filter) bool {
 	fields := 0
 	for _, given := range []bool{
-		len(f.Hosts)+len(f.Paths)+len(f.URLs) > 0, len(f.Queues) > 0, len(f.Labels) > 0, len(f.States) > 0, len(f.Statuses) > 0,
+		len(f.Hosts) > 0, len(f.Paths) > 0, len(f.URLs) > 0, len(f.Queues) > 0, len(f.Labels) > 0, len(f.States) > 0, len(f.Statuses) > 0,
 	} {
 		if given {
 			fields++

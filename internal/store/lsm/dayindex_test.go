@@ -167,7 +167,7 @@ func TestManyValuesOverManyDays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sequential: nothing for the race detector")
 	}
-	const days, values, most = 300, 1500, 20_000
+	const days, values, most = 300, 5000, 200_000
 	s := open(t, vfs.NewMem())
 	wanted := posthaste.Filter{Labels: []string{"first", "last"}}
 	for n := range values {

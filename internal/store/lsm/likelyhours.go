@@ -61,7 +61,9 @@ func (h *likelyHours) Seek(p posthaste.Position) (nearest posthaste.Position, ok
 }
 
 // hourOf returns the hour of a position in its day.
-func hourOf(p posthaste.Position) int { return int(p.Time().UnixMilli() % dayMS / time.Hour.Milliseconds()) }
+func hourOf(p posthaste.Position) int {
+	return int(p.Time().UnixMilli() % dayMS / time.Hour.Milliseconds())
+}
 
 // begins returns the first position of an hour.
 func (h *likelyHours) begins(hour int) posthaste.Position {

@@ -153,6 +153,7 @@ type search struct {
 	others []condition
 	window int // how many positions are looked at together
 	last   posthaste.Position
+	likely int64 // the hour that was found by counts last
 }
 
 // condition is that an event has one of some terms.
@@ -178,6 +179,11 @@ func (r *logReader) propose(s *search) (passing []posthaste.Position, more bool,
 		}
 		passing = append(passing, next...)
 		s.window = min(2*s.window, windowAtMost)
+		if len(next) == 0 {
+			if more, err := r.skipUnlikely(s); !more || err != nil {
+				return passing, false, err
+			}
+		}
 	}
 	return passing, true, nil
 }

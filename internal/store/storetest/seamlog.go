@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -86,6 +87,35 @@ var seamLogPromises = []seamPromise{
 			}
 			return nil
 		})
+	}},
+	{"a page finds what two frequent values share, however rarely", func(s *seam) {
+		const hours, each = 24, 1000
+		bad, good, both := s.message(), s.message(), s.message()
+		bad.Labels, good.Labels, both.Labels = []string{"bad"}, []string{"good"}, []string{"good"}
+		bad.URL, good.URL, both.URL = "http://a.example/", "http://b.example/", "http://a.example/"
+		for hour := range hours {
+			s.update(ann, func(tx store.Tx) error {
+				for _, m := range []*posthaste.Message{bad, good, both} {
+					if hour == 0 {
+						acceptIn(tx, m)
+					}
+				}
+				for range each {
+					for _, m := range []*posthaste.Message{bad, good} {
+						tx.Log(m, posthaste.Event{MessageID: m.ID, State: posthaste.StateActive})
+					}
+				}
+				return nil
+			})
+			s.now = s.now.Add(time.Hour)
+		}
+		query := logQuery(posthaste.Filter{Labels: both.Labels, Hosts: []string{"a.example"}})
+		for _, query.OldestFirst = range []bool{true, false} {
+			page, err := store.ReadEvents(s.Context(), s.Backend, ann, query)
+			if err != nil || len(page.Entries) != 1 || page.Entries[0].MessageID != both.ID || page.More {
+				s.Errorf("oldest first %v: %d entries, more: %v, %v; want one", query.OldestFirst, len(page.Entries), page.More, err)
+			}
+		}
 	}},
 	{"positions of a change begin at its time", func(s *seam) {
 		s.update(ann, func(tx store.Tx) error {

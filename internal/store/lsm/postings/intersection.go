@@ -11,10 +11,10 @@ import (
 	"posthaste/internal/store/index"
 )
 
-// Bounds of the work of one page.
+// Bounds of the work of one page: about a quarter of a second.
 const (
-	MaxSeeks = 20_000 // blocks read
-	MaxScan  = 20_000 // positions visited
+	MaxSeeks = 200_000 // blocks read, most of them one after the other
+	MaxScan  = 20_000  // positions visited
 )
 
 // Set is a sorted set of positions that is read in one direction. Seek returns the nearest position at
