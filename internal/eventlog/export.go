@@ -9,10 +9,12 @@ import (
 )
 
 // What is read at once, at most, by who reads any number of entries: what is held in
-// memory until a client has taken it.
+// memory until a client has taken it. An export begins with a small piece, so that it begins soon;
+// larger ones cost less, because the entries of a message are mostly in the same one.
 const (
-	pieceSize  = 250     // entries
-	pieceBytes = 1 << 20 // of them, unless a single one has more
+	firstPiece = 250     // entries
+	nextPiece  = 1000    // entries
+	pieceBytes = 1 << 20 // of either, unless a single entry has more
 )
 
 // Export reads all that a query selects, piece by piece. It is for one
@@ -22,6 +24,7 @@ type Export struct {
 	user  string
 	query store.EventQuery // what is left to be read
 	left  int              // entries that may still be visited
+	piece int              // entries that are read next, at most
 	ended bool
 }
 
@@ -34,7 +37,7 @@ func (l *Log) Export(ctx context.Context, user string, query store.EventQuery) (
 	}
 	query.High = min(query.High, end)
 	query.Bytes = pieceBytes
-	return &Export{store: l.store, user: user, query: query, left: query.Limit}, nil
+	return &Export{store: l.store, user: user, query: query, left: query.Limit, piece: firstPiece}, nil
 }
 
 // Next visits the next entries, at least one. It returns io.EOF after the last.
@@ -56,7 +59,8 @@ func (e *Export) Next(ctx context.Context, visit func(*store.Entry) error) error
 
 // read visits the next page, which may be empty.
 func (e *Export) read(ctx context.Context, visit func(*store.Entry) error) error {
-	e.query.Limit = min(e.left, pieceSize)
+	e.query.Limit = min(e.left, e.piece)
+	e.piece = nextPiece
 	next, more, err := e.store.Events(ctx, e.user, e.query, func(entry *store.Entry) error {
 		e.left--
 		return visit(entry)
