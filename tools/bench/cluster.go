@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"posthaste/internal/store/postgres/pgtest"
 )
 
 // clusterScenario compares Posthaste with itself on one PostgreSQL, with one, two and
@@ -164,12 +166,13 @@ func (s *clusterSide) round(ctx context.Context, l *lab) error {
 	if err != nil {
 		return err
 	}
-	before := databaseTime(ctx, s.database)
+	before, unknown := pgtest.ProcessorTime(ctx, s.database)
 	book, err := deliverTo(ctx, l, nodes, work)
 	if err != nil {
 		return err
 	}
-	ofDatabase := databaseTime(ctx, s.database) - before
+	after, err := pgtest.ProcessorTime(ctx, s.database)
+	unknown = errors.Join(unknown, err)
 	spent := 0.0
 	for _, c := range nodes {
 		if err := c.end(); err != nil {
@@ -183,8 +186,8 @@ func (s *clusterSide) round(ctx context.Context, l *lab) error {
 	}
 	perThousand := spent / (float64(warm.tally().accepted+t.accepted) / 1000)
 	costs := []reading{measured("processor time, without the database", "s/1000", perThousand)}
-	if before > 0 {
-		costs = append(costs, measured("processor time of the database", "s/1000", ofDatabase.Seconds()/(float64(t.accepted)/1000)))
+	if unknown == nil {
+		costs = append(costs, measured("processor time of the database", "s/1000", (after-before).Seconds()/(float64(t.accepted)/1000)))
 	}
 	s.rounds = append(s.rounds, append(t.readings(), costs...))
 	l.note("  %s: %s messages/s", s.name, decimal(perSecond(t.delivered, t.window)))

@@ -153,7 +153,7 @@ func (l laneCounts) rests(now time.Time) bool {
 // lanesToClaimFrom returns the lanes of messages that may be claimed when they are accepted.
 func lanesToClaimFrom(user string, accepted []*posthaste.Message) (lanes []laneID) {
 	for _, m := range accepted {
-		if lane := laneIn(user, m.Lane()); m.FlowControl.Key == "" && lane.ofHost() {
+		if lane := laneIn(user, m.Lane()); lane.ofHost() {
 			lanes = append(lanes, lane)
 		}
 	}
@@ -234,7 +234,8 @@ func (t *userTx) claimAccepted() error {
 	for _, l := range arrived {
 		user := store.UserOf(l.user)
 		allowed := flow.UserQuota(free, taken[user])
-		if len(t.newClaims) == slots || allowed == 0 || !session.Alive() || t.lanes[l.lane].node != session.Number || !t.mayStart(l, arrivedIn[l.lane], allowed) {
+		if len(t.newClaims) == slots || allowed == 0 || !session.Alive() || t.lanes[l.lane].node != session.Number ||
+			!t.isReady(l) || !t.isNext(l.lane, arrivedIn[l.lane], allowed) {
 			t.arrived = append(t.arrived, l)
 			continue
 		}
@@ -253,16 +254,20 @@ func (t *userTx) claimAccepted() error {
 	return nil
 }
 
-// mayStart reports whether the commit may claim an accepted message, of those that have arrived in its lane
-// and are not claimed.
-func (t *userTx) mayStart(l *liveMessage, arrived, allowed int) bool {
-	lane, change := t.lanes[l.lane], t.laneChanges[l.lane]
+// isReady reports whether the commit may claim an accepted message, apart from others in its lane.
+func (t *userTx) isReady(l *liveMessage) bool {
+	m := t.messages[l.of()]
+	return t.store.share.Load().has(shardOf(l.user)) && l.lane.ofHost() && l.lease == 0 && !l.gone && !l.cancelRequested &&
+		l.dueMS <= t.latest.UnixMilli() && m != nil && store.DeliverySize(m) <= flow.SmallMessage
+}
+
+// isNext reports whether nothing in a lane goes before a message that has arrived, and the lane may have
+// another attempt in flight. arrived is how many have arrived and are not claimed.
+func (t *userTx) isNext(id laneID, arrived, allowed int) bool {
+	lane, change := t.lanes[id], t.laneChanges[id]
 	inFlight := lane.inFlight + int(change.inFlight)
 	others := lane.live + int(change.live) - inFlight - arrived
-	m := t.messages[l.of()]
-	return t.store.share.Load().has(shardOf(l.user)) && l.lane.ofHost() && l.flowKey == nil && l.lease == 0 && !l.gone && !l.cancelRequested &&
-		l.dueMS <= t.latest.UnixMilli() && (others == 0 || !change.look && !change.seen && lane.rests(t.latest)) && inFlight < flow.Ceiling(allowed) &&
-		m != nil && store.DeliverySize(m) <= flow.SmallMessage
+	return (others == 0 || !change.look && !change.seen && lane.rests(t.latest)) && inFlight < flow.Ceiling(allowed)
 }
 
 // serve notes from which lanes the commit has claimed. What it has claimed there never waited.

@@ -1,8 +1,6 @@
 package postgres_test
 
 import (
-	"fmt"
-	"os"
 	"path"
 	"strings"
 	"sync"
@@ -13,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste/internal/store"
+	"posthaste/internal/store/postgres/pgtest"
 )
 
 // BenchmarkLife takes messages of one user through their lives, from acceptance to
@@ -133,31 +132,11 @@ func live(b testing.TB, s *ruled) {
 }
 
 // processorTime returns how long the processes of a database's connections have run.
-func processorTime(b *testing.B, url string) (sum time.Duration) {
+func processorTime(b *testing.B, url string) time.Duration {
 	b.Helper()
-	conn, err := pgx.Connect(b.Context(), url)
+	sum, err := pgtest.ProcessorTime(b.Context(), url)
 	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = conn.Close(b.Context()) }()
-	rows, err := conn.Query(b.Context(), `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
-	if err != nil {
-		b.Fatal(err)
-	}
-	processes, err := pgx.CollectRows(rows, pgx.RowTo[int])
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, process := range processes {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", process)) // nanoseconds first
-		if err != nil {
-			b.Skip(err)
-		}
-		var ran int64
-		if _, err := fmt.Sscan(string(text), &ran); err != nil {
-			b.Fatal(err)
-		}
-		sum += time.Duration(ran)
+		b.Skip(err)
 	}
 	return sum
 }
