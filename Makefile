@@ -47,6 +47,9 @@ ON_POSTGRES = -run '^Test(Cluster|Copy|DatabaseCommands|Kill|Log|Partition|Queue
 LONGEST = ./internal/workflow ./internal/store/... ./internal/api
 POSTGRES = ./internal/store/postgres
 
+# How make test runs go test, which need not vet what make vet has: make check runs both.
+TEST = $(GO) test -vet=off
+
 # What is shipped is built without cgo, and so is what is tested, except under the race detector.
 export CGO_ENABLED = 0
 WITH_RACE = CGO_ENABLED=1
@@ -67,21 +70,21 @@ test: deps ## run every test
 	$(MAKE) --no-print-directory -j4 --output-sync test-postgres test-packages test-program test-program-again
 
 test-packages: ## run the tests of packages, and those of RACE again under the race detector
-	$(GO) test -timeout 20m $$($(GO) list $(LONGEST) ./... | grep -vE '/(e2e|store/postgres)$$')
-	$(GO) -C tools/bench test -timeout 20m .
-	$(WITH_RACE) $(GO) test -race -short -timeout 20m $(RACE)
+	$(TEST) -timeout 20m $$($(GO) list $(LONGEST) ./... | grep -vE '/(e2e|store/postgres)$$')
+	$(GO) -C tools/bench test -vet=off -timeout 20m .
+	$(WITH_RACE) $(TEST) -race -short -timeout 20m $(RACE)
 
 test-postgres: ## run the tests of the store on PostgreSQL, and some again under the race detector
-	$(GO) test -timeout 20m $(POSTGRES)
-	$(WITH_RACE) $(GO) test -race -short -timeout 20m $(RACE_POSTGRES)
+	$(TEST) -timeout 20m $(POSTGRES)
+	$(WITH_RACE) $(TEST) -race -short -timeout 20m $(RACE_POSTGRES)
 
 test-program: bin/tested ## run the end-to-end tests
-	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(GO) test -timeout 20m ./e2e
+	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(TEST) -timeout 20m ./e2e
 
 test-program-again: bin/tested ## run some of them on PostgreSQL, and some under the race detector
-	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(GO) test -timeout 20m ./e2e -backend=postgres $(ON_POSTGRES)
+	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(TEST) -timeout 20m ./e2e -backend=postgres $(ON_POSTGRES)
 	$(WITH_RACE) $(GO) build -race -o bin/tested-race ./cmd/posthaste
-	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(GO) test -timeout 20m ./e2e $(RACE_PROGRAM)
+	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(TEST) -timeout 20m ./e2e $(RACE_PROGRAM)
 
 bin/tested:
 	$(GO) build -o $@ ./cmd/posthaste
