@@ -74,17 +74,17 @@ test-packages: ## run the tests of packages, and those of RACE again under the r
 	$(GO) -C tools/bench test -vet=off -timeout 20m .
 	$(WITH_RACE) $(TEST) -race -short -timeout 20m $(RACE)
 
-test-postgres: ## run the tests of the store on PostgreSQL, and some again under the race detector
+test-postgres: ## run the tests of the store on PostgreSQL
 	$(TEST) -timeout 20m $(POSTGRES)
-	$(WITH_RACE) $(TEST) -race -short -timeout 20m $(RACE_POSTGRES)
 
 test-program: bin/tested ## run the end-to-end tests
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(TEST) -timeout 20m ./e2e
 
-test-program-again: bin/tested ## run some of them on PostgreSQL, and some under the race detector
+test-program-again: bin/tested ## run some of them on PostgreSQL, and some and those of RACE_POSTGRES under the race detector
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(TEST) -timeout 20m ./e2e -backend=postgres $(ON_POSTGRES)
 	$(WITH_RACE) $(GO) build -race -o bin/tested-race ./cmd/posthaste
 	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(TEST) -timeout 20m ./e2e $(RACE_PROGRAM)
+	$(WITH_RACE) $(TEST) -race -short -timeout 20m $(RACE_POSTGRES)
 
 bin/tested:
 	$(GO) build -o $@ ./cmd/posthaste

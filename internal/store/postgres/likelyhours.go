@@ -82,7 +82,11 @@ func (r *logReader) skipTo(s *search, hour int64) {
 	for _, l := range s.leads.lists {
 		l.unused = slices.DeleteFunc(l.unused, passed)
 		if r.nearer(l.cursor, to) {
-			l.cursor, l.reached = to, to
+			l.cursor = to
+		}
+		if r.nearer(l.reached, to) {
+			l.reached = to
 		}
 	}
+	r.merge(s.leads)
 }

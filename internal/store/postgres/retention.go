@@ -71,7 +71,10 @@ func (s *Store) trimLanes(ctx context.Context, user string) error {
 // counted and is trimmed again.
 func (s *Store) trimDay(ctx context.Context, user string, begins, before time.Time) error {
 	span := span{posthaste.FirstPosition(begins), posthaste.FirstPosition(begins.Add(day)) - 1}
-	if err := errors.Join(s.trimPostings(ctx, user, span), s.trimCounts(ctx, user, begins)); err != nil {
+	if err := s.trimPostings(ctx, user, span); err != nil {
+		return err
+	}
+	if err := s.trimCounts(ctx, user, begins); err != nil { // of an hour without counts nothing is found
 		return err
 	}
 	for more := true; more; {

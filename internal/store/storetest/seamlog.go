@@ -89,14 +89,14 @@ var seamLogPromises = []seamPromise{
 		})
 	}},
 	{"a page finds what two frequent values share, however rarely", func(s *seam) {
-		const hours, each = 24, 1000
+		const changes, each, inHour = 96, 250, 4 // more than a page reads at first
 		bad, good, both := s.message(), s.message(), s.message()
 		bad.Labels, good.Labels, both.Labels = []string{"bad"}, []string{"good"}, []string{"good"}
 		bad.URL, good.URL, both.URL = "http://a.example/", "http://b.example/", "http://a.example/"
-		for hour := range hours {
+		for n := range changes {
 			s.update(ann, func(tx store.Tx) error {
 				for _, m := range []*posthaste.Message{bad, good, both} {
-					if hour == 0 {
+					if n == 0 {
 						acceptIn(tx, m)
 					}
 				}
@@ -107,13 +107,18 @@ var seamLogPromises = []seamPromise{
 				}
 				return nil
 			})
-			s.now = s.now.Add(time.Hour)
+			s.now = s.now.Add(time.Hour / inHour)
 		}
-		query := logQuery(posthaste.Filter{Labels: both.Labels, Hosts: []string{"a.example"}})
-		for _, query.OldestFirst = range []bool{true, false} {
-			page, err := store.ReadEvents(s.Context(), s.Backend, ann, query)
-			if err != nil || len(page.Entries) != 1 || page.Entries[0].MessageID != both.ID || page.More {
-				s.Errorf("oldest first %v: %d entries, more: %v, %v; want one", query.OldestFirst, len(page.Entries), page.More, err)
+		for _, filter := range []posthaste.Filter{
+			{Labels: both.Labels, Hosts: []string{"a.example"}},
+			{Labels: []string{"good", "nobody's"}, Hosts: []string{"nobody.example", "a.example"}},
+		} {
+			query := logQuery(filter)
+			for _, query.OldestFirst = range []bool{true, false} {
+				page, err := store.ReadEvents(s.Context(), s.Backend, ann, query)
+				if err != nil || len(page.Entries) != 1 || page.Entries[0].MessageID != both.ID || page.More {
+					s.Errorf("%v, oldest first %v: %d entries, more: %v, %v; want one", filter, query.OldestFirst, len(page.Entries), page.More, err)
+				}
 			}
 		}
 	}},
