@@ -213,24 +213,24 @@ func HostWithoutPort(host string) string {
 	return host[:colon]
 }
 
-// CheckURL returns an Error with CodeInvalid unless the text is an absolute
-// http or https URL with a host, both within their bounds.
-func CheckURL(what, text string) error {
-	if err := CheckLen(what, text, MaxURLLen); err != nil {
-		return err
+// ParseURL returns an Error with CodeInvalid unless the text is an absolute
+// http or https URL with a host, both within their bounds. shown is the text as errors have it.
+func ParseURL(what, text, shown string) (*url.URL, error) {
+	if err := CheckLen(what, shown, MaxURLLen); err != nil {
+		return nil, err
 	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return Invalidf("%s %q is not a URL", what, clip(text))
+		return nil, Invalidf("%s %q is not a URL", what, clip(shown))
 	case !strings.EqualFold(u.Scheme, "http") && !strings.EqualFold(u.Scheme, "https"):
-		return Invalidf("invalid %s url: endpoint has invalid scheme, add http:// or https:// to %q", what, clip(text))
+		return nil, Invalidf("invalid %s url: endpoint has invalid scheme, add http:// or https:// to %q", what, clip(shown))
 	case u.Hostname() == "":
-		return Invalidf("%s %q has no host", what, clip(text))
+		return nil, Invalidf("%s %q has no host", what, clip(shown))
 	case !isPort(u.Port()):
-		return Invalidf("%s %q has the port %s, 1 to 65535 are accepted", what, clip(text), u.Port())
+		return nil, Invalidf("%s %q has the port %s, 1 to 65535 are accepted", what, clip(shown), u.Port())
 	}
-	return CheckLen("the host of "+what, u.Hostname(), MaxHostLen)
+	return u, CheckLen("the host of "+what, u.Hostname(), MaxHostLen)
 }
 
 // isPort reports whether the digits, or none of them, are a port to connect to.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"posthaste"
@@ -29,14 +28,11 @@ func (a Alerts) Check(policy dispatch.Policy) error {
 	if a.URL == "" {
 		return nil
 	}
-	if err := posthaste.CheckURL("alert-url", a.URL); err != nil {
+	u, err := posthaste.ParseURL("alert-url", a.URL, a.URL)
+	if err != nil {
 		return err
 	}
-	u, err := url.Parse(a.URL)
-	if err == nil {
-		err = policy.CheckHost(u.Hostname())
-	}
-	if err != nil {
+	if err := policy.CheckHost(u.Hostname()); err != nil {
 		return fmt.Errorf("alert-url: %w", err)
 	}
 	return nil

@@ -28,11 +28,8 @@ func (d *Dispatcher) destination(raw string) (destination, error) {
 		return destination{}, err
 	}
 	shown := withoutUser(signed) // errors are logged, and the URL may have a password
-	u, err := url.Parse(signed)
+	u, err := posthaste.ParseURL("destination", signed, shown)
 	if err != nil {
-		return destination{}, posthaste.Invalidf("destination %.200q is not a URL", shown)
-	}
-	if err := posthaste.CheckURL("destination", shown); err != nil {
 		return destination{}, err
 	}
 	if strings.IndexByte(signed, ' ') >= 0 {

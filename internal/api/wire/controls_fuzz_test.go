@@ -109,7 +109,7 @@ func FuzzPublication(f *testing.F) {
 			if callback == nil {
 				continue
 			}
-			if posthaste.CheckURL("callback", callback.URL) != nil || callback.Delay < 0 {
+			if _, err := posthaste.ParseURL("callback", callback.URL, callback.URL); err != nil || callback.Delay < 0 {
 				t.Fatalf("callback %+v", callback)
 			}
 			checkSettings(t, callback.Settings)

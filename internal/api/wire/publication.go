@@ -3,7 +3,6 @@ package wire
 import (
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -109,15 +108,12 @@ func (d Decoder) URL(name, text string) (string, error) {
 }
 
 func (d Decoder) checkURL(name, text string) error {
-	if err := posthaste.CheckURL(name, text); err != nil {
+	u, err := posthaste.ParseURL(name, text, text)
+	if err != nil {
 		return err
 	}
 	if strings.ContainsRune(text, ' ') {
 		return posthaste.Invalidf("%s %.200q contains a space: write it as %%20", name, text)
-	}
-	u, err := url.Parse(text)
-	if err != nil {
-		return posthaste.Invalidf("%s %.200q is not a URL", name, text)
 	}
 	if err := d.CheckHost(u.Hostname()); err != nil {
 		return posthaste.Invalidf("%s %.200q is refused: %v", name, text, err)

@@ -23,6 +23,9 @@ func TestAStandbyBeforeItsPromotion(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	rules := newRuled(s)
 	m := accept(t, rules, start)
+	if err := pair.AwaitReplay(); err != nil {
+		t.Fatal(err)
+	}
 	c.lead(t, pair.Standby.URL("postgres"))
 	if err := pair.Primary.Halt(); err != nil {
 		t.Fatal(err)

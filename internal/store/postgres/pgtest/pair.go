@@ -93,6 +93,29 @@ func (p *Pair) sender() (pid int, err error) {
 	return pid, err
 }
 
+// AwaitReplay waits until the standby shows what the primary has: a synchronous commit waits only until the
+// standby has stored it.
+func (p *Pair) AwaitReplay() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	primary, err := pgx.Connect(ctx, p.Primary.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = primary.Close(context.Background()) }()
+	standby, err := pgx.Connect(ctx, p.Standby.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = standby.Close(context.Background()) }()
+	var end string
+	err = primary.QueryRow(ctx, `SELECT pg_current_wal_lsn()::text`).Scan(&end)
+	for replayed := false; err == nil && !replayed; {
+		err = standby.QueryRow(ctx, `SELECT pg_last_wal_replay_lsn() >= $1::text::pg_lsn`, end).Scan(&replayed)
+	}
+	return err
+}
+
 // Lag keeps the standby from what is committed from now on, until the primary is halted, which then
 // takes five seconds more.
 func (p *Pair) Lag() error {
