@@ -2,7 +2,6 @@ package record
 
 import (
 	"fmt"
-	"sync"
 	"time"
 
 	"posthaste"
@@ -45,18 +44,13 @@ func AppendEvent(dst []byte, e *posthaste.Event) []byte {
 	})
 }
 
-// decodedEvents are records to decode events into, as decodedMessages are for messages.
-var decodedEvents = sync.Pool{New: func() any { return new(event) }}
-
 // DecodeEvent reads what AppendEvent wrote.
-func DecodeEvent(data []byte) (posthaste.Event, error) {
-	rec := decodedEvents.Get().(*event)
-	defer func() {
-		*rec = event{}
-		decodedEvents.Put(rec)
-	}()
-	if err := decode(data, rec); err != nil {
-		return posthaste.Event{}, err
+func DecodeEvent(data []byte) (e posthaste.Event, err error) {
+	var rec event
+	if q := newQuick(data); !q.event(&rec) {
+		if rec, err = decodeAny[event](data); err != nil {
+			return posthaste.Event{}, err
+		}
 	}
 	state, err := StateOf(rec.State)
 	if err != nil {

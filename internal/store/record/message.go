@@ -80,8 +80,10 @@ func AppendMessage(dst []byte, m *posthaste.Message) []byte {
 // DecodeMessage decodes a record of AppendMessage. Empty bodies, headers and lists become nil.
 func DecodeMessage(id posthaste.MessageID, user string, data []byte) (m *posthaste.Message, err error) {
 	var rec message
-	if err := decode(data, &rec); err != nil {
-		return nil, err
+	if q := newQuick(data); !q.message(&rec) {
+		if rec, err = decodeAny[message](data); err != nil {
+			return nil, err
+		}
 	}
 	if rec.NotBefore == 0 {
 		rec.NotBefore = rec.CreatedAt

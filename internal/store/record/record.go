@@ -82,7 +82,7 @@ func decode(data []byte, record any) error {
 		return errEmpty
 	case data[0] != version:
 		return fmt.Errorf("record: version %d, this program reads version %d", data[0], version)
-	case data[1]>>5 != majorMap:
+	case data[1]>>majorShift != majorMap:
 		return errNoMap // CBOR would take null for an empty map
 	}
 	if err := decoder.Unmarshal(data[1:], record); err != nil {
@@ -91,8 +91,11 @@ func decode(data []byte, record any) error {
 	return nil
 }
 
-// majorMap is the CBOR major type of maps, in the upper three bits.
-const majorMap = 5
+// decodeAny decodes a record of encode into a new T.
+func decodeAny[T any](data []byte) (record T, err error) {
+	err = decode(data, &record)
+	return record, err
+}
 
 func toMilli(t time.Time) int64 {
 	if t.IsZero() {

@@ -25,16 +25,18 @@ func AppendResponse(dst []byte, r *posthaste.Response) []byte {
 }
 
 // DecodeResponse decodes a record of AppendResponse. Empty bodies and headers become nil.
-func DecodeResponse(data []byte) (*posthaste.Response, error) {
+func DecodeResponse(data []byte) (r *posthaste.Response, err error) {
 	var rec response
-	if err := decode(data, &rec); err != nil {
-		return nil, err
+	if q := newQuick(data); !q.response(&rec) {
+		if rec, err = decodeAny[response](data); err != nil {
+			return nil, err
+		}
 	}
 	header, err := rec.Header.restore()
 	if err != nil {
 		return nil, err
 	}
-	r := &posthaste.Response{Status: rec.Status, Header: header, Truncated: rec.Truncated}
+	r = &posthaste.Response{Status: rec.Status, Header: header, Truncated: rec.Truncated}
 	if len(rec.Body) > 0 {
 		r.Body = rec.Body
 	}
