@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -17,9 +18,9 @@ import (
 )
 
 // clusterScenario compares Posthaste with itself on one PostgreSQL, with one, two and
-// three nodes and with each number of partitions, and the first of them with plain job queues on the same
-// server, if there are some to compare with. Each side has a database of its own, which goes with it, and all take the
-// same load in turn, divided among the nodes.
+// three nodes and with each number of partitions, and the first of them and one with the embedded store
+// with plain job queues on the same server, if there are some to compare with. Each side has a database of its
+// own, which goes with it, and all take the same load in turn, divided among the nodes.
 type clusterScenario struct{}
 
 func (clusterScenario) name() string { return clusterName }
@@ -32,6 +33,9 @@ const (
 func (s clusterScenario) run(ctx context.Context, l *lab) (results []Result, err error) {
 	sides := s.sides(l)
 	for _, side := range sides {
+		if side.embedded {
+			continue
+		}
 		if side.database, err = l.createDatabase(ctx); err != nil {
 			return nil, err
 		}
@@ -65,7 +69,13 @@ func (s clusterScenario) run(ctx context.Context, l *lab) (results []Result, err
 		against(queue, sides[first])
 	}
 	for _, side := range sides[first+1:] {
-		against(sides[first], side)
+		if !side.embedded {
+			against(sides[first], side)
+			continue
+		}
+		for _, queue := range sides[:first] {
+			against(queue, side)
+		}
 	}
 	return results, nil
 }
@@ -88,6 +98,9 @@ func (clusterScenario) sides(l *lab) (sides []*clusterSide) {
 			sides = append(sides, &clusterSide{name: sideName(nodes, partitions), nodes: nodes, executable: l.options.Executable, args: args})
 		}
 	}
+	if sides[0].jobQueue {
+		sides = append(sides, &clusterSide{name: "embedded", embedded: true, nodes: 1, executable: l.options.Executable, args: l.server(l.userArgs()...).args})
+	}
 	return sides
 }
 
@@ -108,11 +121,12 @@ func sideName(nodes, partitions int) string {
 type clusterSide struct {
 	name       string
 	jobQueue   bool // it is no Posthaste
+	embedded   bool // it needs no database
 	nodes      int
 	executable string
-	args       func(listen, database string) []string
-	database   string // the URL of its database
-	url        string // by which its nodes reach that
+	args       func(listen, place string) []string // the URL of its database, or where the embedded store lies
+	database   string                              // the URL of its database
+	url        string                              // by which its nodes reach that
 
 	rounds [][]reading
 }
@@ -122,6 +136,10 @@ func (l *lab) nodeArgs(listen, database string, partitions int) []string {
 		"serve", "--listen", listen, "--database-url", database, "--partitions", strconv.Itoa(partitions),
 		"--token", l.token, "--destinations", "any",
 	}
+	return append(args, l.userArgs()...)
+}
+
+func (l *lab) userArgs() (args []string) {
 	for number := 1; number < l.options.Users; number++ {
 		args = append(args, "--users", userName(number)+":"+l.password)
 	}
@@ -166,12 +184,12 @@ func (s *clusterSide) round(ctx context.Context, l *lab) error {
 	if err != nil {
 		return err
 	}
-	before, unknown := pgtest.ProcessorTime(ctx, s.database)
+	before, unknown := s.databaseTime(ctx)
 	book, err := deliverTo(ctx, l, nodes, work)
 	if err != nil {
 		return err
 	}
-	after, err := pgtest.ProcessorTime(ctx, s.database)
+	after, err := s.databaseTime(ctx)
 	unknown = errors.Join(unknown, err)
 	spent := 0.0
 	for _, c := range nodes {
@@ -194,6 +212,14 @@ func (s *clusterSide) round(ctx context.Context, l *lab) error {
 	return nil
 }
 
+// databaseTime returns the processor time of its database, 0 if it has none.
+func (s *clusterSide) databaseTime(ctx context.Context) (time.Duration, error) {
+	if s.embedded {
+		return 0, nil
+	}
+	return pgtest.ProcessorTime(ctx, s.database)
+}
+
 func (s *clusterSide) start(ctx context.Context, l *lab) (*child, error) {
 	dir, err := l.place()
 	if err != nil {
@@ -201,7 +227,7 @@ func (s *clusterSide) start(ctx context.Context, l *lab) (*child, error) {
 	}
 	return spawn(ctx, s.executable, program{
 		name: strings.ReplaceAll(s.name, " ", "-"),
-		args: func(listen, _ string) []string { return s.args(listen, s.url) },
+		args: func(listen, data string) []string { return s.args(listen, cmp.Or(s.url, data)) },
 	}, dir)
 }
 

@@ -35,8 +35,10 @@ func TestClusterComparesNodesAndLeavesNoDatabase(t *testing.T) {
 			"cluster, 2 nodes: 1 node, 2 nodes", "cluster, 3 nodes: 1 node, 3 nodes", "cluster, 1 node, 4 partitions: 1 node, 1 node, 4 partitions",
 			"cluster, 2 nodes, 4 partitions: 1 node, 2 nodes, 4 partitions", "cluster, 3 nodes, 4 partitions: 1 node, 3 nodes, 4 partitions",
 		}},
-		"with a job queue": {os.Args[0], false, []int{1}, []string{"cluster, 1 node: river, 1 node", "cluster, 2 nodes: 1 node, 2 nodes", "cluster, 3 nodes: 1 node, 3 nodes"}},
-		"at a rate":        {"", true, []int{1}, []string{"cluster, 2 nodes: 1 node, 2 nodes", "cluster, 3 nodes: 1 node, 3 nodes"}},
+		"with a job queue": {os.Args[0], false, []int{1}, []string{
+			"cluster, 1 node: river, 1 node", "cluster, 2 nodes: 1 node, 2 nodes", "cluster, 3 nodes: 1 node, 3 nodes", "cluster, embedded: river, embedded",
+		}},
+		"at a rate": {"", true, []int{1}, []string{"cluster, 2 nodes: 1 node, 2 nodes", "cluster, 3 nodes: 1 node, 3 nodes"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
