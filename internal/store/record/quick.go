@@ -114,7 +114,7 @@ func (q *quick) bytes() []byte { return append([]byte(nil), q.span(majorBytes)..
 
 func (q *quick) texts() []string {
 	n := q.headOf(majorList)
-	if n > uint64(len(q.rest)) {
+	if n > maxElements || n > uint64(len(q.rest)) {
 		q.other = true
 		return nil
 	}
@@ -143,6 +143,15 @@ func (q *quick) integer() int64 {
 		return -1 - int64(n)
 	}
 	return int64(n)
+}
+
+// int is integer of what must fit an int.
+func (q *quick) int() int {
+	n := q.integer()
+	if int64(int(n)) != n {
+		q.other = true
+	}
+	return int(n)
 }
 
 func (q *quick) boolean() bool {
@@ -198,7 +207,7 @@ func (q *quick) settings(rec *settings) {
 		case 2:
 			rec.Header = q.texts()
 		case 3:
-			retries := int(q.integer())
+			retries := q.int()
 			rec.Retries = &retries
 		case 4:
 			rec.RetryDelay = q.text()
@@ -209,9 +218,9 @@ func (q *quick) settings(rec *settings) {
 		case 7:
 			rec.FlowKey = q.text()
 		case 8:
-			rec.FlowParallelism = int(q.integer())
+			rec.FlowParallelism = q.int()
 		case 9:
-			rec.FlowRate = int(q.integer())
+			rec.FlowRate = q.int()
 		case 10:
 			rec.FlowPeriod = time.Duration(q.integer())
 		case 11:
@@ -265,11 +274,11 @@ func (q *quick) runLink(rec *runLink) {
 		case 2:
 			rec.CallType = q.text()
 		case 3:
-			rec.Entry = int(q.integer())
+			rec.Entry = q.int()
 		case 4:
 			rec.Features = uint8(q.unsigned(math.MaxUint8))
 		case 5:
-			rec.ListBytes = int(q.integer())
+			rec.ListBytes = q.int()
 		default:
 			q.other = true
 		}
@@ -297,7 +306,7 @@ func (q *quick) response(rec *response) (whole bool) {
 	q.fields(func(key uint64) {
 		switch key {
 		case 1:
-			rec.Status = int(q.integer())
+			rec.Status = q.int()
 		case 2:
 			rec.Header = q.texts()
 		case 3:

@@ -36,6 +36,21 @@ func TestQuickReadsWhatIsWritten(t *testing.T) {
 	}
 }
 
+// What the library refuses is left to it, so that it is refused.
+func TestQuickLeavesToTheLibrary(t *testing.T) {
+	long := append([]byte{version, 0xa1, 0x02, 0x9a, 0x00, 0x40, 0x00, 0x01}, bytes.Repeat([]byte{0x60}, maxElements+1)...)
+	for name, data := range map[string][]byte{
+		"nothing": {}, "another version": {version + 1, 0xa0}, "a key twice": {version, 0xa2, 1, 1, 1, 1},
+		"more than a record": {version, 0xa0, 0}, "an unknown field": {version, 0xa1, 0x18, 99, 1}, "half a record": {version, 0xa1, 1},
+		"a null": {version, 0xa1, 3, 0xf6}, "a list that is too long": long,
+	} {
+		q := newQuick(data)
+		if q.response(new(response)) {
+			t.Errorf("%s: it was read", name)
+		}
+	}
+}
+
 // FuzzQuick compares what is read quickly with what the library makes of it.
 func FuzzQuick(f *testing.F) {
 	full := fullMessage()
