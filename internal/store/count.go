@@ -55,19 +55,9 @@ func SeriesOf(m *posthaste.Message) (s Series) {
 	return s
 }
 
-// Matches reports whether a filter may select events of the series. Of its fields only Hosts, Paths,
-// Queues and Labels are looked at. What was counted without a value matches no filter of it.
-func (s *Series) Matches(f *posthaste.Filter) bool {
-	if s.Rest {
-		return len(f.Hosts)+len(f.Paths)+len(f.Queues)+len(f.Labels) == 0
-	}
-	isPath := func(path string) bool { return path[:min(len(path), MaxSeriesPath)] == s.Path }
-	isLabel := func(label string) bool { return slices.Contains(s.Labels, label) }
-	return f.MatchesHost(s.Host) &&
-		(len(f.Paths) == 0 || !s.NoPath && slices.ContainsFunc(f.Paths, isPath)) &&
-		(len(f.Queues) == 0 || slices.Contains(f.Queues, s.Queue)) &&
-		(len(f.Labels) == 0 || slices.ContainsFunc(f.Labels, isLabel))
-}
+// Matches reports whether a filter may select events of the series, as far as it is about values of
+// their message. What was counted without a value matches no filter of it.
+func (s *Series) Matches(f *posthaste.Filter) bool { return s.matches(f, false) }
 
 // MayHave reports whether a filter may select events of those counted. Unlike Matches it is false only
 // if the filter selects none of them: what was counted without a value may have any.
@@ -75,25 +65,36 @@ func (c *Count) MayHave(f *posthaste.Filter) bool {
 	isClass := func(status int) bool { return min(status/100, 9) == c.Class }
 	return f.MatchesState(c.State) &&
 		(len(f.Statuses) == 0 || c.State.OfAttempt() && slices.ContainsFunc(f.Statuses, isClass)) &&
-		(c.Rest || c.Series.mayHave(f))
+		c.matches(f, true)
 }
 
-func (s *Series) mayHave(f *posthaste.Filter) bool {
-	bytes := 0
-	for _, label := range s.Labels {
-		bytes += len(label)
+// matches is Matches, where a value that was not counted matches if unknown is true.
+func (s *Series) matches(f *posthaste.Filter, unknown bool) bool {
+	if s.Rest {
+		return unknown || len(f.Hosts)+len(f.Paths)+len(f.URLs)+len(f.Queues)+len(f.Labels) == 0
 	}
-	isPath := func(path string) bool { return s.NoPath || path[:min(len(path), MaxSeriesPath)] == s.Path }
+	isPath := func(path string) bool {
+		return s.NoPath && unknown || !s.NoPath && path[:min(len(path), MaxSeriesPath)] == s.Path
+	}
 	isURL := func(url string) bool {
 		host, path := posthaste.HostAndPath(url)
 		return host == s.Host && isPath(path)
 	}
-	isLabel := func(label string) bool { return slices.Contains(s.Labels, label) }
+	isLabel := func(label string) bool { return slices.Contains(s.Labels, label) || unknown && s.lacksLabels() }
 	return f.MatchesHost(s.Host) &&
 		(len(f.Paths) == 0 || slices.ContainsFunc(f.Paths, isPath)) &&
 		(len(f.URLs) == 0 || slices.ContainsFunc(f.URLs, isURL)) &&
 		(len(f.Queues) == 0 || slices.Contains(f.Queues, s.Queue)) &&
-		(len(f.Labels) == 0 || bytes+posthaste.MaxLabelLen > MaxSeriesLabels || slices.ContainsFunc(f.Labels, isLabel))
+		(len(f.Labels) == 0 || slices.ContainsFunc(f.Labels, isLabel))
+}
+
+// lacksLabels reports whether its messages may have labels that it has not.
+func (s *Series) lacksLabels() bool {
+	bytes := posthaste.MaxLabelLen
+	for _, label := range s.Labels {
+		bytes += len(label)
+	}
+	return bytes > MaxSeriesLabels
 }
 
 // CountsTell reports whether counts can tell that a filter selects nothing although each of its fields

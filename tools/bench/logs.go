@@ -119,29 +119,15 @@ func (s logsScenario) rounds(ctx context.Context, l *lab, sides []*logStore, tab
 	return nil
 }
 
-// askAlone notes how long pages take, and what is read for them.
+// askAlone notes how long pages take.
 func (s logsScenario) askAlone(ctx context.Context, l *lab, sides []*logStore, pages []logPage) error {
 	for _, page := range pages {
-		before, err := s.scrape(ctx, sides)
-		if err != nil {
-			return err
-		}
-		took, asked, err := s.ask(ctx, l, sides, page, briefly, (*logStore).asker)
-		if err != nil {
-			return err
-		}
-		after, err := s.scrape(ctx, sides)
+		took, err := s.ask(ctx, l, sides, page, briefly, (*logStore).asker)
 		if err != nil {
 			return err
 		}
 		for i, side := range sides {
-			more := func(metric string) float64 { return after[i][metric] - before[i][metric] }
-			read := (more(metricEntriesRead) + more(metricIndexBlocks)) / max(more(metricReturned), float64(asked))
 			side.pages = append(side.pages, []reading{took[i]})
-			if page.path == runLog {
-				continue // its runs are no entries
-			}
-			side.reads = append(side.reads, []reading{measured(page.name, "read/entry", read)})
 		}
 	}
 	return nil
@@ -153,7 +139,7 @@ func (s logsScenario) askExports(ctx context.Context, l *lab, sides []*logStore,
 		if page.path != messageLog || page.count == 0 {
 			continue // runs have no export, and one of nothing reads the whole log
 		}
-		first, _, err := s.ask(ctx, l, sides, page, briefly, (*logStore).exportAsker)
+		first, err := s.ask(ctx, l, sides, page, briefly, (*logStore).exportAsker)
 		if err != nil {
 			return err
 		}
@@ -167,7 +153,7 @@ func (s logsScenario) askExports(ctx context.Context, l *lab, sides []*logStore,
 // askWriting notes how long pages take while messages are written.
 func (s logsScenario) askWriting(ctx context.Context, l *lab, sides []*logStore, pages []logPage) error {
 	for _, page := range pages {
-		took, _, err := s.ask(ctx, l, sides, page, l.options.atLength(), (*logStore).asker)
+		took, err := s.ask(ctx, l, sides, page, l.options.atLength(), (*logStore).asker)
 		if err != nil {
 			return err
 		}
@@ -180,28 +166,16 @@ func (s logsScenario) askWriting(ctx context.Context, l *lab, sides []*logStore,
 
 // ask asks all sides for a page, in turn, several times, and measures what an asker does.
 func (logsScenario) ask(ctx context.Context, l *lab, sides []*logStore, page logPage, t turns,
-	askerOf func(*logStore, context.Context, *lab, logPage) asker) (took []reading, asked int, err error) {
+	askerOf func(*logStore, context.Context, *lab, logPage) asker) (took []reading, err error) {
 	var askers []asker
 	for _, side := range sides {
 		askers = append(askers, askerOf(side, ctx, l, page))
 	}
-	medians, asked, err := t.take(askers...)
+	medians, _, err := t.take(askers...)
 	for _, median := range medians {
 		took = append(took, measured(page.name, "ms", milliseconds(median)))
 	}
-	return took, asked, err
-}
-
-// scrape returns the metrics of each side.
-func (logsScenario) scrape(ctx context.Context, sides []*logStore) (metrics []map[string]float64, err error) {
-	for _, side := range sides {
-		values, err := scrape(ctx, side.server)
-		if err != nil {
-			return nil, err
-		}
-		metrics = append(metrics, values)
-	}
-	return metrics, nil
+	return took, err
 }
 
 // write publishes to all sides at a fixed rate until it is stopped.
@@ -229,7 +203,6 @@ func (s logsScenario) results(sides []*logStore, table *sqlLog) (results []Resul
 	tell(", time of a page", func(side *logStore) [][]reading { return side.pages })
 	tell(", time until the first entries of an export", func(side *logStore) [][]reading { return side.exports })
 	tell(", time of a page while messages are written", func(side *logStore) [][]reading { return side.writing })
-	tell(", entries and blocks of the index read for an entry", func(side *logStore) [][]reading { return side.reads })
 	if table != nil {
 		results = append(results, Result{
 			Scenario: s.name() + ", time of a page of the longest log", Baseline: "posthaste", Subject: "postgresql",
@@ -245,7 +218,7 @@ type logStore struct {
 	history *history
 	size    []reading // on disk
 
-	pages, exports, writing, reads [][]reading // of pages, as condition.rounds is of everything else
+	pages, exports, writing [][]reading // of pages, as condition.rounds is of everything else
 }
 
 func (c *logStore) data() string { return filepath.Join(c.dir, dataDir) }

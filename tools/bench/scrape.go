@@ -14,8 +14,6 @@ import (
 // Metrics of the server that scenarios read.
 const (
 	metricWritten     = "posthaste_store_written_bytes_total"
-	metricIndexBlocks = "posthaste_log_index_blocks_read_total"
-	metricEntriesRead = "posthaste_log_entries_read_total"
 	metricReturned    = "posthaste_log_entries_returned_total"
 	metricCollections = "go_gc_duration_seconds_count"
 	metricAllocated   = "go_memstats_alloc_bytes_total"

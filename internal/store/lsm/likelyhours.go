@@ -45,7 +45,7 @@ func (h *likelyHours) Seek(p posthaste.Position) (nearest posthaste.Position, ok
 	if *h.seeks < h.from {
 		return p, true
 	}
-	for hour := hourOf(p); hour >= 0 && hour < len(h.known); {
+	for hour := hourOfDay(p); hour >= 0 && hour < len(h.known); {
 		if dayOf(p.Time()) != h.day || h.likely(hour) {
 			return p, h.failed == nil
 		}
@@ -60,8 +60,8 @@ func (h *likelyHours) Seek(p posthaste.Position) (nearest posthaste.Position, ok
 	return 0, false
 }
 
-// hourOf returns the hour of a position in its day.
-func hourOf(p posthaste.Position) int {
+// hourOfDay returns the hour of a position.
+func hourOfDay(p posthaste.Position) int {
 	return int(p.Time().UnixMilli() % dayMS / time.Hour.Milliseconds())
 }
 

@@ -21,29 +21,29 @@ const (
 // there is one.
 func (r *logReader) skipUnlikely(s *search) (more bool, err error) {
 	at := beyond(s.last, r.query.OldestFirst)
-	if r.scanned < countsFrom || !store.CountsTell(&r.query.Filter) || hourOf(at) == s.likely {
+	if r.scanned < countsFrom || !store.CountsTell(&r.query.Filter) || hourBegins(at) == s.likely {
 		return true, nil
 	}
-	hour, found, err := r.likelyHour(hourOf(at))
+	hour, found, err := r.likelyHour(hourBegins(at))
 	if err != nil || !found {
 		return false, err
 	}
 	s.likely = hour
-	if hour != hourOf(at) {
+	if hour != hourBegins(at) {
 		r.skipTo(s, hour)
 	}
 	return true, nil
 }
 
-// hourOf returns when the hour of a position begins, in Unix milliseconds.
-func hourOf(p posthaste.Position) int64 { return p.Time().UTC().Truncate(time.Hour).UnixMilli() }
+// hourBegins returns when the hour of a position begins, in Unix milliseconds.
+func hourBegins(p posthaste.Position) int64 { return p.Time().UTC().Truncate(time.Hour).UnixMilli() }
 
 // likelyHour returns the nearest hour from one on that may have what matches. That is also one whose
 // counts were not all read.
 func (r *logReader) likelyHour(from int64) (hour int64, found bool, err error) {
-	low, high := hourOf(r.query.Low), from
+	low, high := hourBegins(r.query.Low), from
 	if r.query.OldestFirst {
-		low, high = from, hourOf(r.query.High)
+		low, high = from, hourBegins(r.query.High)
 	}
 	counted, err := r.q.Query(r.ctx, `
 		SELECT hour, series, what FROM posthaste.counts WHERE user_id = $1 AND hour BETWEEN $2 AND $3
@@ -70,12 +70,10 @@ func (r *logReader) likelyHour(from int64) (hour int64, found bool, err error) {
 
 // skipTo moves a search to an hour.
 func (r *logReader) skipTo(s *search, hour int64) {
-	begins := posthaste.FirstPosition(time.UnixMilli(hour))
-	to := begins // that a posting may begin before
-	if r.query.OldestFirst {
-		to = max(begins, index.MaxSpan) - index.MaxSpan
-	} else {
-		to = posthaste.FirstPosition(time.UnixMilli(hour).Add(time.Hour)) - 1
+	to := posthaste.FirstPosition(time.UnixMilli(hour).Add(time.Hour)) - 1
+	if r.query.OldestFirst { // a posting may begin before the hour
+		to = posthaste.FirstPosition(time.UnixMilli(hour))
+		to -= min(to, index.MaxSpan)
 	}
 	passed := func(at posthaste.Position) bool { return r.nearer(at, to) }
 	s.leads.ready = slices.DeleteFunc(s.leads.ready, passed)
