@@ -3,6 +3,7 @@ package dispatch
 import (
 	"bytes"
 	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +13,23 @@ import (
 
 	"posthaste"
 )
+
+// A small request leaves in one write, so a receiver that waits for nothing gets all of it at once.
+func TestASmallRequestIsOneWrite(t *testing.T) {
+	first := make(chan string, 1)
+	m := newMessage("http://" + serveTCP(t, func(conn net.Conn) {
+		buffer := make([]byte, 8192)
+		n, _ := conn.Read(buffer)
+		first <- string(buffer[:n])
+		_, _ = conn.Write([]byte(answerOK))
+	}))
+	if got := newTestDispatcher(t).Attempt(t.Context(), m, 0); got.Class != posthaste.OutcomeDelivered {
+		t.Fatal(got.Error)
+	}
+	if request := <-first; !strings.HasSuffix(request, "\r\n\r\n"+string(m.Body)) || len(m.Body) == 0 {
+		t.Errorf("the first write is %q, want the body in it", request)
+	}
+}
 
 // Contract, messages 3, U-2, U-48, U-51, decisions 1 and 25.
 func TestRequestOnTheWire(t *testing.T) {
