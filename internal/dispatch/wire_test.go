@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,20 +15,36 @@ import (
 	"posthaste"
 )
 
-// A small request leaves in one write, so a receiver that waits for nothing gets all of it at once.
+// countedConn counts writes.
+type countedConn struct {
+	net.Conn
+	writes *atomic.Int32
+}
+
+func (c countedConn) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+// Header and body of a small request leave in one write: each write is a system call and a packet.
 func TestASmallRequestIsOneWrite(t *testing.T) {
-	first := make(chan string, 1)
-	m := newMessage("http://" + serveTCP(t, func(conn net.Conn) {
-		buffer := make([]byte, 8192)
-		n, _ := conn.Read(buffer)
-		first <- string(buffer[:n])
-		_, _ = conn.Write([]byte(answerOK))
-	}))
-	if got := newTestDispatcher(t).Attempt(t.Context(), m, 0); got.Class != posthaste.OutcomeDelivered {
-		t.Fatal(got.Error)
+	d := newTestDispatcher(t)
+	dial, writes := d.direct.kept.DialContext, new(atomic.Int32)
+	d.direct.kept.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		return countedConn{conn, writes}, err
 	}
-	if request := <-first; !strings.HasSuffix(request, "\r\n\r\n"+string(m.Body)) || len(m.Body) == 0 {
-		t.Errorf("the first write is %q, want the body in it", request)
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer receiver.Close()
+	m := newMessage(receiver.URL)
+	m.Body = bytes.Repeat([]byte("x"), 3000)
+	for want := int32(1); want <= 3; want++ {
+		if got := d.Attempt(t.Context(), m, 0); got.Class != posthaste.OutcomeDelivered {
+			t.Fatal(got.Error)
+		}
+		if got := writes.Load(); got != want {
+			t.Errorf("%d requests took %d writes", want, got)
+		}
 	}
 }
 
