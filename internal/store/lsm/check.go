@@ -13,6 +13,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/lsm/disk"
 )
 
@@ -160,12 +161,13 @@ type checker struct {
 	lastNoted postingID                     // was found in the day index last
 	messages  map[messageID]*checkedMessage // read lately
 	counts    map[string]int64              // what the keys of numbers should say, by key
+	series    index.CountCheck              // of the current day
 	sums      map[string]uint64             // entries minus postings, by the index that has both; see agree
 }
 
 // records looks at every key.
 func (c *checker) records() {
-	c.counts, c.sums = map[string]int64{}, map[string]uint64{}
+	c.counts, c.sums, c.series = map[string]int64{}, map[string]uint64{}, index.CountCheck{}
 	c.messages = map[messageID]*checkedMessage{}
 	iter, err := c.db.NewIter(nil)
 	if err != nil {
@@ -181,6 +183,7 @@ func (c *checker) records() {
 	if err := errors.Join(iter.Error(), iter.Close()); err != nil {
 		c.report.Add("read: %v", err)
 	}
+	c.endDay()
 	for key, n := range c.counts {
 		if n != 0 {
 			c.report.Add("number under %x: it is wrong by %d", key, -n)

@@ -92,7 +92,10 @@ func (c *checker) segment(key, value []byte) error {
 	if len(key) < 5 {
 		return errCorrupt
 	}
-	c.day = day(binary.BigEndian.Uint16(key[1:]))
+	if d := day(binary.BigEndian.Uint16(key[1:])); d != c.day {
+		c.endDay()
+		c.day = d
+	}
 	user, tail, err := userKey(key[4:])
 	if err != nil {
 		return err
@@ -113,7 +116,7 @@ func (c *checker) segment(key, value []byte) error {
 		if len(tail) == 0 {
 			return errCorrupt
 		}
-		return decodeCounts(&store.Count{}, string(tail[1:]), value, func(n *store.Count) { c.counts[c.hoursOf(user)] -= n.N })
+		return c.hour(user, tail, value)
 	default:
 		return errors.New("keys of this part of a day are not known")
 	}
@@ -152,6 +155,28 @@ func (c *checker) body(user string, id posthaste.MessageID, value []byte) error 
 	return c.exists(appendMessageKey(nil, segmentBody, user, id), "body of message %s", id)
 }
 
+// hour looks at the counts of a series.
+func (c *checker) hour(user string, tail, value []byte) error {
+	begins, series := int64(c.day)*dayMS+int64(tail[0])*time.Hour.Milliseconds(), string(tail[1:])
+	states, err := index.DecodeStates(value)
+	for _, of := range states {
+		err = errors.Join(err, index.DecodeCount(&store.Count{}, of.What, series))
+		c.counts[c.hoursOf(user)] -= of.N
+		c.series.Count(user, begins, series, of)
+	}
+	return err
+}
+
+// endDay compares the counts of the current day with its events.
+func (c *checker) endDay() {
+	for user, hours := range c.series.TooMany() {
+		for hour := range hours {
+			c.report.Add("log of user %q: the hour from %s has fewer events of a series than are counted", user, time.UnixMilli(hour).UTC().Format(time.RFC3339))
+		}
+	}
+	clear(c.series)
+}
+
 // hoursOf names how many events are counted in the hours of the present day.
 func (c *checker) hoursOf(user string) string {
 	return string(appendSegment(nil, c.day, segmentHour, user))
@@ -177,6 +202,7 @@ func (c *checker) logBlock(user string, tail, value []byte) error {
 		c.indexed(c.logOf(user), event.Position, index.AppendEvent(nil, m.Message, &event))
 		if !event.State.OfRun() {
 			c.counts[c.hoursOf(user)]++
+			c.series.Event(m.Message, &event)
 		}
 	}
 	c.counts[string(appendSegment(nil, c.day, segmentCount, user))] += int64(len(events))

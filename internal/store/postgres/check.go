@@ -64,7 +64,7 @@ type checker struct {
 	partitions store.Partitions // of a user
 
 	seed  maphash.Seed
-	terms map[messageOf][]int64         // of messages that events were about lately; nil: it is not there
+	known map[messageOf]*knownMessage   // that events were about lately; nil: it is not there
 	ends  map[string]posthaste.Position // of the logs
 	older map[string]bool               // users with events on an earlier day
 

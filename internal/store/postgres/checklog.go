@@ -18,12 +18,12 @@ import (
 // Bounds of what is held in memory of the log.
 const (
 	blocksChecked = 256     // blocks that are read together
-	termsChecked  = 1 << 15 // messages whose terms are known
+	termsChecked  = 1 << 15 // messages that are known
 )
 
 // log compares each day of the log with its index and its counts.
 func (c *checker) log() error {
-	c.terms, c.ends, c.older = map[messageOf][]int64{}, map[string]posthaste.Position{}, map[string]bool{}
+	c.known, c.ends, c.older = map[messageOf]*knownMessage{}, map[string]posthaste.Position{}, map[string]bool{}
 	var user string
 	var end, dayMS, entries int64
 	err := c.scan([]any{&user, &end}, func() {
@@ -75,8 +75,9 @@ func (c *checker) days() (days []time.Time, err error) {
 // checkedDay is one day of the log, of all users.
 type checkedDay struct {
 	*checker
-	span  span
-	users map[string]*checkedLog
+	span   span
+	users  map[string]*checkedLog
+	series index.CountCheck
 }
 
 // checkedLog is one day of a user's log.
@@ -85,19 +86,25 @@ type checkedLog struct {
 	sum    uint64             // of events minus postings: see mix
 	least  *postingKey        // the first posting; nil: there is none
 	end    posthaste.Position // of the events so far
-	hours  map[int64]int64    // events that counts must have, by hour
-	broken bool               // and reported; the index cannot agree
+	hours  map[int64]hourCheck
+	broken bool // and reported; the index cannot agree
+}
+
+// hourCheck is what counts must have of an hour.
+type hourCheck struct {
+	more    int64 // events than are counted
+	counted bool  // there are stored counts
 }
 
 func (d *checkedDay) of(user string) *checkedLog {
 	if d.users[user] == nil {
-		d.users[user] = &checkedLog{hours: map[int64]int64{}}
+		d.users[user] = &checkedLog{hours: map[int64]hourCheck{}}
 	}
 	return d.users[user]
 }
 
 func (c *checker) day(begins time.Time) error {
-	d := &checkedDay{c, span{posthaste.FirstPosition(begins), posthaste.FirstPosition(begins.Add(day)) - 1}, map[string]*checkedLog{}}
+	d := &checkedDay{c, span{posthaste.FirstPosition(begins), posthaste.FirstPosition(begins.Add(day)) - 1}, map[string]*checkedLog{}, index.CountCheck{}}
 	low, high := int64(d.span.low), int64(d.span.high)
 	var user string
 	var key postingKey
@@ -133,20 +140,28 @@ func (c *checker) day(begins time.Time) error {
 		return err
 	}
 	var hour int64
-	err = c.scan([]any{&user, &hour, &entries}, func() { d.counted(user, hour, entries) }, `
-		SELECT user_id, hour, sum(n)::bigint FROM posthaste.counts WHERE hour >= $1 AND hour < $2 GROUP BY user_id, hour`,
+	var series []byte
+	var what int32
+	err = c.scan([]any{&user, &hour, &series, &what, &entries}, func() { d.counted(user, hour, string(series), index.StateCount{What: uint16(what), N: entries}, true) }, `
+		SELECT user_id, hour, series, what, n FROM posthaste.counts WHERE hour >= $1 AND hour < $2`,
 		begins.UnixMilli(), begins.Add(day).UnixMilli())
 	if err != nil {
 		return err
 	}
+	tooMany := d.series.TooMany()
 	for user, log := range d.users {
 		name := fmt.Sprintf("log of user %q on %s", user, begins.Format(time.DateOnly))
 		if log.events != counts[user] {
 			c.Add("%s: it has %d events, and its count says %d", name, log.events, counts[user])
 		}
-		for hour, more := range log.hours {
-			if more != 0 && c.older[user] { // retention removes the counts of the oldest day first, hour by hour
-				c.Add("%s: the hour from %s has %d events that are not counted", name, time.UnixMilli(hour).UTC().Format(time.TimeOnly), more)
+		for hour, check := range log.hours {
+			if check.more != 0 && (check.counted || c.older[user]) { // retention removes the counts of the oldest day first, hour by hour
+				c.Add("%s: the hour from %s has %d events more than are counted", name, time.UnixMilli(hour).UTC().Format(time.TimeOnly), check.more)
+			}
+		}
+		for hour := range tooMany[user] {
+			if !log.broken {
+				c.Add("%s: the hour from %s has fewer events of a series than are counted", name, time.UnixMilli(hour).UTC().Format(time.TimeOnly))
 			}
 		}
 		if log.sum != 0 && !log.broken {
@@ -174,8 +189,8 @@ func (d *checkedDay) left() (map[string]int64, error) {
 			d.posting(left.user, postingKey{termColumn(p.Term), int64(p.First)}, p.Gaps)
 		}
 		for _, c := range add.Counts {
-			for _, state := range c.Of {
-				d.of(left.user).hours[c.Hour] -= state.N
+			for _, of := range c.Of {
+				d.counted(left.user, c.Hour, c.Series, of, false)
 			}
 		}
 		number[left.user] += int64(left.number)
@@ -187,13 +202,11 @@ func (d *checkedDay) left() (map[string]int64, error) {
 	return number, err
 }
 
-// counted compares the counts of an hour with the events.
-func (d *checkedDay) counted(user string, hour, n int64) {
+// counted notes a count of an hour, which is stored or left for the index.
+func (d *checkedDay) counted(user string, hour int64, series string, of index.StateCount, stored bool) {
 	log := d.of(user)
-	if more := log.hours[hour] - n; more != 0 {
-		d.Add("log of user %q: the hour from %s has %d events more than are counted", user, time.UnixMilli(hour).UTC().Format(time.RFC3339), more)
-	}
-	delete(log.hours, hour)
+	log.hours[hour] = hourCheck{log.hours[hour].more - of.N, log.hours[hour].counted || stored}
+	d.series.Count(user, hour, series, of)
 }
 
 // posting subtracts the positions of a posting from the user's sum.
@@ -260,17 +273,23 @@ func (d *checkedDay) blocks() error {
 	}
 }
 
-// learn reads the terms of the messages of some blocks.
+// knownMessage is what events of a message are found and counted by.
+type knownMessage struct {
+	*posthaste.Message // without what it is not counted by
+	terms              []int64
+}
+
+// learn reads the messages of some blocks.
 func (d *checkedDay) learn(blocks []checkedBlock) error {
-	if len(d.terms) > termsChecked {
-		clear(d.terms)
+	if len(d.known) > termsChecked {
+		clear(d.known)
 	}
 	var unknown []messageOf
 	for _, b := range blocks {
 		for _, e := range b.events {
 			of := messageOf{b.user, e.MessageID}
-			if _, known := d.terms[of]; !known {
-				d.terms[of] = nil
+			if _, known := d.known[of]; !known {
+				d.known[of] = nil
 				unknown = append(unknown, of)
 			}
 		}
@@ -280,7 +299,10 @@ func (d *checkedDay) learn(blocks []checkedBlock) error {
 	d.Rows += int64(len(found))
 	for _, m := range found {
 		if m.message != nil { // else it is reported with the message
-			d.terms[m.messageOf] = termColumns(index.AppendMessage(nil, m.message))
+			d.known[m.messageOf] = &knownMessage{
+				terms:   termColumns(index.AppendMessage(nil, m.message)),
+				Message: &posthaste.Message{User: m.message.User, URL: m.message.URL, Queue: m.message.Queue, Settings: posthaste.Settings{Labels: m.message.Labels}},
+			}
 		}
 	}
 	return err
@@ -294,7 +316,8 @@ func (d *checkedDay) block(b checkedBlock) {
 	}
 	for _, e := range b.events {
 		if !e.State.OfRun() {
-			log.hours[e.Position.Time().UTC().Truncate(time.Hour).UnixMilli()]++
+			hour := e.Position.Time().UTC().Truncate(time.Hour).UnixMilli()
+			log.hours[hour] = hourCheck{log.hours[hour].more + 1, log.hours[hour].counted}
 		}
 		if err := d.event(b.user, log, &e); err != nil {
 			log.broken = true
@@ -312,17 +335,21 @@ func (d *checkedDay) event(user string, log *checkedLog, e *posthaste.Event) err
 	before := log.end
 	log.end = e.Position
 	oldest := !d.older[user]
-	switch terms := d.terms[messageOf{user, e.MessageID}]; {
+	m := d.known[messageOf{user, e.MessageID}]
+	if m != nil {
+		d.series.Event(m.Message, e)
+	}
+	switch {
 	case e.Position <= before:
 		return fmt.Errorf("it follows one at %d", before)
 	case e.Position > d.ends[user]:
 		return fmt.Errorf("the log ends at %d", d.ends[user])
 	case oldest && log.least == nil:
 		return nil
-	case terms == nil:
+	case m == nil:
 		return errors.New("its message is not there, or cannot be read")
 	default:
-		for t := range distinct(terms, termColumns(index.AppendOwn(nil, e))) {
+		for t := range distinct(m.terms, termColumns(index.AppendOwn(nil, e))) {
 			if !oldest || !(postingKey{t, int64(e.Position)}).before(*log.least) {
 				log.sum += d.mix(t, e.Position)
 			}
