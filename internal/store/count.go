@@ -55,8 +55,8 @@ func SeriesOf(m *posthaste.Message) (s Series) {
 	return s
 }
 
-// Matches reports whether a filter may select events of the series, as far as it is about values of
-// their message. What was counted without a value matches no filter of it.
+// Matches reports whether a filter may select events of the series. Of its fields only Hosts, Paths,
+// URLs, Queues and Labels are looked at. What was counted without a value matches no filter of it.
 func (s *Series) Matches(f *posthaste.Filter) bool { return s.matches(f, false) }
 
 // MayHave reports whether a filter may select events of those counted. Unlike Matches it is false only
@@ -80,7 +80,7 @@ func (s *Series) matches(f *posthaste.Filter, unknown bool) bool {
 		host, path := posthaste.HostAndPath(url)
 		return host == s.Host && isPath(path)
 	}
-	isLabel := func(label string) bool { return slices.Contains(s.Labels, label) || unknown && s.lacksLabels() }
+	isLabel := func(label string) bool { return slices.Contains(s.Labels, label) || unknown && s.mayLackLabels() }
 	return f.MatchesHost(s.Host) &&
 		(len(f.Paths) == 0 || slices.ContainsFunc(f.Paths, isPath)) &&
 		(len(f.URLs) == 0 || slices.ContainsFunc(f.URLs, isURL)) &&
@@ -88,8 +88,8 @@ func (s *Series) matches(f *posthaste.Filter, unknown bool) bool {
 		(len(f.Labels) == 0 || slices.ContainsFunc(f.Labels, isLabel))
 }
 
-// lacksLabels reports whether its messages may have labels that it has not.
-func (s *Series) lacksLabels() bool {
+// mayLackLabels reports whether its messages may have labels that it has not.
+func (s *Series) mayLackLabels() bool {
 	bytes := posthaste.MaxLabelLen
 	for _, label := range s.Labels {
 		bytes += len(label)

@@ -19,8 +19,8 @@ import (
 
 // clusterScenario compares Posthaste with itself on one PostgreSQL, with one, two and
 // three nodes and with each number of partitions, and the first of them and one with the embedded store
-// with plain job queues on the same server, if there are some to compare with. Each side has a database of its
-// own, which goes with it, and all take the same load in turn, divided among the nodes.
+// with plain job queues on the same server, if there are some to compare with. Each side but the embedded store has
+// a database of its own, which goes with it, and all take the same load in turn, divided among the nodes.
 type clusterScenario struct{}
 
 func (clusterScenario) name() string { return clusterName }
@@ -116,8 +116,8 @@ func sideName(nodes, partitions int) string {
 	return name
 }
 
-// clusterSide is a program that keeps everything in a database, in one process or
-// several.
+// clusterSide is a program that keeps everything in a database, in one process or several, or in
+// the embedded store.
 type clusterSide struct {
 	name       string
 	jobQueue   bool // it is no Posthaste
@@ -127,6 +127,7 @@ type clusterSide struct {
 	args       func(listen, place string) []string // the URL of its database, or where the embedded store lies
 	database   string                              // the URL of its database
 	url        string                              // by which its nodes reach that
+	dir        string                              // of the process that was started last; the embedded store keeps it
 
 	rounds [][]reading
 }
@@ -221,14 +222,16 @@ func (s *clusterSide) databaseTime(ctx context.Context) (time.Duration, error) {
 }
 
 func (s *clusterSide) start(ctx context.Context, l *lab) (*child, error) {
-	dir, err := l.place()
-	if err != nil {
-		return nil, err
+	if s.dir == "" || !s.embedded {
+		var err error
+		if s.dir, err = l.place(); err != nil {
+			return nil, err
+		}
 	}
 	return spawn(ctx, s.executable, program{
 		name: strings.ReplaceAll(s.name, " ", "-"),
 		args: func(listen, data string) []string { return s.args(listen, cmp.Or(s.url, data)) },
-	}, dir)
+	}, s.dir)
 }
 
 // deliverTo divides a load among nodes, and waits for its messages to arrive.

@@ -2,8 +2,8 @@ package index
 
 import "posthaste"
 
-// CountCheck compares counts with the events that they count. Pages of the log pass over hours by the
-// counts of a series, so a sum that is right is not enough.
+// CountCheck compares counts with the events that they count, which come after them. Pages of the log
+// pass over hours by the counts of a series, so a sum that is right is not enough.
 type CountCheck map[countedAs]int64
 
 type countedAs struct {
@@ -15,7 +15,10 @@ type countedAs struct {
 func (c CountCheck) Event(m *posthaste.Message, e *posthaste.Event) {
 	if !e.State.OfRun() {
 		hour := e.Position.Time().UnixMilli() / hourMS * hourMS
-		c[countedAs{countOf{m.User, hour, string(appendSeries(nil, m))}, whatOf(e)}]--
+		of := countedAs{countOf{m.User, hour, string(appendSeries(nil, m))}, whatOf(e)}
+		if n, counted := c[of]; counted {
+			c[of] = n - 1
+		}
 	}
 }
 

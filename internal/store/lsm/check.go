@@ -162,6 +162,7 @@ type checker struct {
 	messages  map[messageID]*checkedMessage // read lately
 	counts    map[string]int64              // what the keys of numbers should say, by key
 	series    index.CountCheck              // of the current day
+	unread    bool                          // not all events of the day were counted
 	sums      map[string]uint64             // entries minus postings, by the index that has both; see agree
 }
 

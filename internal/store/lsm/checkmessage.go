@@ -171,10 +171,14 @@ func (c *checker) hour(user string, tail, value []byte) error {
 func (c *checker) endDay() {
 	for user, hours := range c.series.TooMany() {
 		for hour := range hours {
+			if c.unread {
+				break
+			}
 			c.report.Add("log of user %q: the hour from %s has fewer events of a series than are counted", user, time.UnixMilli(hour).UTC().Format(time.RFC3339))
 		}
 	}
 	clear(c.series)
+	c.unread = false
 }
 
 // hoursOf names how many events are counted in the hours of the present day.
@@ -194,6 +198,7 @@ func (c *checker) logBlock(user string, tail, value []byte) error {
 	for _, event := range events {
 		m, err := c.message(user, event.MessageID)
 		if err != nil {
+			c.unread = true
 			return fmt.Errorf("event at %d: %w", event.Position, err)
 		}
 		if event.Position > c.last {

@@ -44,7 +44,7 @@ func (s *Store) trimLog(ctx context.Context, user string, before time.Time) (int
 		return 0, err
 	}
 	for _, day := range days {
-		if err := s.trimDay(ctx, user, time.UnixMilli(day), before); err != nil {
+		if err := s.trimDay(ctx, user, time.UnixMilli(day)); err != nil {
 			return 0, err
 		}
 	}
@@ -69,7 +69,7 @@ func (s *Store) trimLanes(ctx context.Context, user string) error {
 
 // trimDay removes a day of a user's log, the index first: if the rest fails, the day is still
 // counted and is trimmed again.
-func (s *Store) trimDay(ctx context.Context, user string, begins, before time.Time) error {
+func (s *Store) trimDay(ctx context.Context, user string, begins time.Time) error {
 	span := span{posthaste.FirstPosition(begins), posthaste.FirstPosition(begins.Add(day)) - 1}
 	if err := s.trimPostings(ctx, user, span); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (s *Store) trimDay(ctx context.Context, user string, begins, before time.Ti
 	}
 	for more := true; more; {
 		err := s.change(ctx, time.Time{}, []string{user}, prefetch{}, func(tx *tx) (err error) {
-			more, err = tx.trimBlocks(user, span, posthaste.FirstPosition(before))
+			more, err = tx.trimBlocks(user, span)
 			return err
 		})
 		if err != nil {
@@ -123,8 +123,8 @@ func (s *Store) trimPostings(ctx context.Context, user string, in span) error {
 type postingKey struct{ Term, First int64 }
 
 // trimBlocks removes the first blocks of a day, and those of their messages that have no event
-// from end on. It reports whether there are more.
-func (tx *tx) trimBlocks(user string, in span, end posthaste.Position) (more bool, err error) {
+// behind it. It reports whether there are more.
+func (tx *tx) trimBlocks(user string, in span) (more bool, err error) {
 	gone, err := rows(tx.ctx, tx, scanBlock, `
 		DELETE FROM posthaste.events WHERE user_id = $1 AND first BETWEEN $2 AND (SELECT max(first) FROM (
 			SELECT first FROM posthaste.events WHERE user_id = $1 AND first BETWEEN $2 AND $3 ORDER BY first LIMIT $4) AS portion)
@@ -143,7 +143,7 @@ func (tx *tx) trimBlocks(user string, in span, end posthaste.Position) (more boo
 	}
 	tx.exec(`DELETE FROM posthaste.responses WHERE user_id = $1 AND first BETWEEN $2 AND $3`,
 		user, int64(in.low), int64(last))
-	return len(gone) == blocksAtOnce, tx.trimMessages(user, of.ids, end)
+	return len(gone) == blocksAtOnce, tx.trimMessages(user, of.ids, in.high+1)
 }
 
 // idSet is a set of ids in order.

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/postgres"
 )
 
 // Trim gives the space of whole days back, and never at the cost of who reads or writes:
@@ -63,6 +65,62 @@ func TestTrimDropsEmptyDays(t *testing.T) {
 	var lanes int
 	if err := reader.QueryRow(t.Context(), `SELECT count(*) FROM posthaste.lanes`).Scan(&lanes); err != nil || lanes > 0 {
 		t.Errorf("there are %d lanes, %v, and no message is in one", lanes, err)
+	}
+}
+
+// Days go one after the other. A message goes with the last of them that has an event of it: a trim
+// that ends between two of them leaves none without its message.
+func TestTrimLeavesMessagesOfLaterDays(t *testing.T) {
+	const day = 24 * time.Hour
+	url := emptyDatabase(t)
+	s := open(t, url)
+	if err := acceptOne(t.Context(), s, newMessage(start)); err != nil {
+		t.Fatal(err)
+	}
+	next := start.Add(day)
+	claims, _, err := s.Claim(t.Context(), next, 10)
+	if err != nil || len(claims) != 1 {
+		t.Fatalf("Claim = %v, %v", claims, err)
+	}
+	if _, err := s.Settle(t.Context(), next, store.Delivered(claims[0])); err != nil {
+		t.Fatal(err)
+	}
+	db, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close(t.Context()) }()
+	if _, err := db.Exec(t.Context(), `
+		CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not now'; END $$;
+		CREATE TRIGGER refuse BEFORE DELETE ON posthaste.events_`+next.Format("20060102")+` FOR EACH ROW EXECUTE FUNCTION refuse()`); err != nil {
+		t.Fatal(err)
+	}
+	horizon := store.Horizon{Log: start.Add(3 * day)}
+	if _, err := s.Trim(t.Context(), ann, horizon); err == nil || !strings.Contains(err.Error(), "not now") {
+		t.Fatalf("Trim = %v, want the error of the trigger", err)
+	}
+	left := func() int {
+		page, err := store.ReadEvents(t.Context(), s, ann, store.EventQuery{High: posthaste.MaxPosition, Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(page.Entries)
+	}
+	if n := left(); n == 0 {
+		t.Error("the events of the second day have no message any more")
+	}
+	if report, err := postgres.Check(t.Context(), url); err != nil || len(report.Problems) > 0 {
+		t.Errorf("Check: %v, %q", err, report.Problems)
+	}
+	if _, err := db.Exec(t.Context(), `DROP FUNCTION refuse CASCADE`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Trim(t.Context(), ann, horizon); err != nil {
+		t.Fatal(err)
+	}
+	var messages int
+	if err := db.QueryRow(t.Context(), `SELECT count(*) FROM posthaste.messages`).Scan(&messages); err != nil || messages > 0 || left() > 0 {
+		t.Errorf("%d messages and %d events are left, %v", messages, left(), err)
 	}
 }
 
