@@ -26,7 +26,7 @@ func NewNode(registerer prometheus.Registerer) *Node {
 	}, func() float64 { return time.Duration(n.ahead.Load()).Seconds() })
 	r.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "node",
-		Help: "Number of this node in its database, as in its log lines. It changes when the node was declared dead and rejoins.",
+		Help: "Number of this node in its database, as in its log lines. It changes when a node rejoins after it was declared dead.",
 	}, func() float64 { return float64(n.number.Load()) })
 	return n
 }

@@ -71,7 +71,7 @@ type StatsReader interface {
 // already.
 func RegisterStore(registerer prometheus.Registerer, s StatsReader, now func() time.Time, queues int) {
 	waiting := prometheus.NewDesc("messages_waiting", "Messages that wait for an attempt, by state and by what holds the next message of their queue, flow-control key or host.", []string{"state", "reason"}, nil)
-	lag := prometheus.NewDesc("queue_lag_seconds", "Age of the next message of a queue since it was due, paused or not. queue=\"\" is the longest of queues without a series of their own.", []string{"user", "queue"}, nil)
+	lag := prometheus.NewDesc("queue_lag_seconds", "Time since the next message of a queue became due, paused or not. queue=\"\" is the maximum of the queues without a series of their own.", []string{"user", "queue"}, nil)
 	describe := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	prefixed(registerer).MustRegister(scraped[store.Stats]{
