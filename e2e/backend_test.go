@@ -47,8 +47,11 @@ func storeFlags(t *testing.T, directory string) []string {
 }
 
 // databaseFlags returns the flags of a server on a database. Many share one PostgreSQL.
-func databaseFlags(url string) []string {
-	return []string{"--database-url", url, "--database-connections", "6", "--partitions", strconv.Itoa(*partitions), "--node-lease", nodeLease.String()}
+func databaseFlags(url string) []string { return dividedFlags(url, *partitions) }
+
+// dividedFlags returns the flags of a server on a database whose users have so many partitions at least.
+func dividedFlags(url string, partitions int) []string {
+	return []string{"--database-url", url, "--database-connections", "6", "--partitions", strconv.Itoa(partitions), "--node-lease", nodeLease.String()}
 }
 
 // shared is the PostgreSQL of the tests.

@@ -20,6 +20,7 @@ import (
 
 var (
 	clusterKills = flag.Int("cluster-kills", 6, "how often the cluster test kills a node")
+	growTo       = flag.Int("grow-to", 4, "into how many partitions users are divided while the cluster test kills nodes")
 	nodeLease    = flag.Duration("node-lease", 10*time.Second, "how long nodes of a database keep their claims while nothing is heard of them")
 )
 
@@ -39,8 +40,8 @@ const (
 	pacedRate   = 20
 )
 
-// TestCluster kills one of three loaded nodes every few seconds, and restarts their
-// database once. Every acknowledged message is delivered, the queue keeps its order, no more
+// TestCluster kills one of three loaded nodes every few seconds, some of which start again with more
+// partitions, and restarts their database once. Every acknowledged message is delivered, the queue keeps its order, no more
 // attempts are at the destination at once, and no more begin in a second, than may, every
 // run ends, and a dead node's work is taken over soon after its lease. For a long run:
 //
@@ -55,11 +56,17 @@ func TestCluster(t *testing.T) {
 		if i == *clusterKills/2 {
 			o.outage = o.fleet.restartDatabase()
 		}
+		if i > 0 && i%max(1, *clusterKills/growths) == 0 && o.fleet.partitions < *growTo {
+			o.fleet.partitions *= 2
+		}
 		o.fleet.killOne(random)
 	}
 	o.unload()
 	o.check()
 }
+
+// growths is how often users are divided again at most.
+const growths = 4
 
 // clusterOrdeal is a fleet under load.
 type clusterOrdeal struct {
@@ -231,6 +238,7 @@ func (o *clusterOrdeal) check() {
 	longest := o.checkRepeated(wrong, arrivals)
 	o.checkRuns(wrong, c)
 	wrong.report(o.t)
+	mustRun(o.t, "check", "--database-url", o.fleet.url)
 	o.t.Logf("%d deaths of nodes and one of the database, %d messages and %d runs acknowledged, %d arrivals, %d of them repeated, take-over within %v",
 		len(o.fleet.deaths()), len(o.acknowledged), len(o.runs), r.countArrivals(), r.countRepeated(), longest.Round(time.Millisecond))
 }

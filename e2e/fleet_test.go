@@ -19,6 +19,8 @@ type fleet struct {
 	url     string
 	nodes   []*fleetNode
 
+	partitions int // of users, at least, once a node has started that knows it
+
 	outage atomic.Bool // the database is away, or was a moment ago
 }
 
@@ -48,7 +50,7 @@ func newFleet(t *testing.T, nodes int) *fleet {
 // newFleetOn is newFleet on a database that is there.
 func newFleetOn(t *testing.T, url string, nodes int) *fleet {
 	t.Helper()
-	f := &fleet{t: t, url: url}
+	f := &fleet{t: t, url: url, partitions: *partitions}
 	t.Cleanup(f.end)
 	for number := range nodes {
 		n := &fleetNode{fleet: f, gate: newGate(), number: number, deaths: map[string]death{}}
@@ -80,7 +82,7 @@ func (n *fleetNode) launch() {
 	n.server = launch(n.fleet.t, append([]string{
 		"serve", "--listen", "127.0.0.1:0", "--token", testToken, "--destinations", "any",
 		"--region", n.name(), "--log-level", "warn",
-	}, databaseFlags(n.fleet.url)...)...)
+	}, dividedFlags(n.fleet.url, n.fleet.partitions)...)...)
 }
 
 // open lets clients through as soon as the node takes requests.

@@ -19,7 +19,7 @@ type databaseSettings struct {
 
 // partitionsSetting says in how many partitions each user of a database is divided.
 type partitionsSetting struct {
-	Partitions int `group:"database" default:"0" help:"Number of parts each user of a new database is divided into, so that several servers can share the load: 1, 2, 4, 8, 16, 32 or 64. 0: as the database has it, or 1 in a new one."`
+	Partitions int `group:"database" default:"0" help:"Number of parts each user of the database is divided into, so that several servers can share the load: 1, 2, 4, 8, 16, 32 or 64. A greater number than the database has divides its users while servers run; a smaller one changes nothing. 0: as the database has it, or 1 in a new one."`
 }
 
 // needsDatabase returns an error if users of a directory are to be divided.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,13 @@ import (
 // Divisible is a backend whose users package partition can divide.
 type Divisible interface {
 	Backend
+
+	// Division is how users are divided, or are being divided.
+	Division() Division
+
+	// DivisionOf is how a user is divided, as far as is known or, if that was wrong, anew: an Update whose
+	// Scope says otherwise fails with ErrDivided.
+	DivisionOf(ctx context.Context, user string, anew bool) (Division, error)
 
 	// UpdateSeveral is Update for several users, in the order of their names: change gets a Tx of each.
 	UpdateSeveral(ctx context.Context, now time.Time, scopes []Scope, change func([]Tx) error) error
@@ -30,17 +38,56 @@ type Divisible interface {
 // one. To a backend a partition is a user of its own.
 type Partitions int
 
+// Division is in how many partitions each user is divided, and was before, in that order. What has ended
+// stays in the partition where it was: the log, messages, and how they ended.
+type Division struct {
+	Partitions
+	Before []Partitions
+
+	// Growing says that some users may still be divided as before, and what lives is being moved from a
+	// partition to one behind it. So who reads partitions in their order misses nothing.
+	Growing bool
+}
+
+// Whole reports whether users are not divided.
+func (d Division) Whole() bool { return d.Partitions <= 1 }
+
+// Earlier returns the first slots of other partitions that had a slot before, the latest first.
+func (d Division) Earlier(slot posthaste.Slot) (firsts []posthaste.Slot) {
+	for _, p := range slices.Backward(d.Before) {
+		first := p.first(slot)
+		if first != d.first(slot) && !slices.Contains(firsts, first) {
+			firsts = append(firsts, first)
+		}
+	}
+	return firsts
+}
+
+// Holders returns the partitions of a user that may hold a message, the most likely one first.
+func (d Division) Holders(user string, id posthaste.MessageID) []string {
+	all := []string{d.Of(user, id.Slot())}
+	for _, slot := range d.Earlier(id.Slot()) {
+		all = append(all, d.Of(user, slot))
+	}
+	return all
+}
+
 // PartitionMark separates a user from a partition; no user id has it.
 const PartitionMark = "\x01"
 
 // Of returns the partition that has a slot of a user: the user itself, or its name with the first slot of
 // the partition. So to divide partitions again changes the names of upper halves alone.
 func (p Partitions) Of(user string, slot posthaste.Slot) string {
-	first := int(slot) &^ (posthaste.Slots/p.count() - 1)
+	first := p.first(slot)
 	if first == 0 || user == "" {
 		return user
 	}
-	return user + PartitionMark + strconv.Itoa(first)
+	return user + PartitionMark + strconv.Itoa(int(first))
+}
+
+// first returns the first slot of the partition that has a slot.
+func (p Partitions) first(slot posthaste.Slot) posthaste.Slot {
+	return slot &^ posthaste.Slot(posthaste.Slots/p.count()-1)
 }
 
 // Number returns which of the partitions has a slot, from 0.

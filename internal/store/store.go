@@ -41,6 +41,10 @@ var (
 	// unknown.
 	ErrUnavailable = errors.New("store: unavailable")
 
+	// ErrDivided means that a user is divided into another number of partitions than the caller
+	// thought: see Divisible.
+	ErrDivided = errors.New("store: divided otherwise")
+
 	// ErrClock, wrapped with ErrUnavailable, is why a node of a shared backend is unavailable.
 	ErrClock = errors.New("the clock of this node is too far from that of the database")
 )

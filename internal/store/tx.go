@@ -112,6 +112,8 @@ type Backend interface {
 type Scope struct {
 	User string
 	Hint Hint
+
+	Partitions Partitions // into how many the caller takes the user to be divided; 0: the caller does not care
 }
 
 // Hint names what a transaction is going to read, so that a backend can fetch it in one round

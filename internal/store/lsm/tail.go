@@ -120,3 +120,11 @@ func (s *Store) WatchSeveral(ctx context.Context, users []string) (end posthaste
 func (s *Store) CloseLogs(context.Context, []string, posthaste.Position) (posthaste.Position, error) {
 	return s.visible(), nil
 }
+
+// Division implements store.Divisible. It never changes.
+func (s *Store) Division() store.Division { return store.Division{Partitions: s.partitions} }
+
+// DivisionOf implements store.Divisible.
+func (s *Store) DivisionOf(context.Context, string, bool) (store.Division, error) {
+	return s.Division(), nil
+}

@@ -47,8 +47,11 @@ func (m *merged[T]) visit(visit func(T) (full bool, err error)) (next posthaste.
 		}
 		return order
 	})
-	for _, item := range m.items {
+	for i, item := range m.items {
 		at := m.at(item)
+		if i > 0 && at == m.at(m.items[i-1]) {
+			continue // it was moved while the partitions were read
+		}
 		if m.more && !m.before(at, m.next) {
 			break
 		}
@@ -81,9 +84,10 @@ func countedIn(c *store.Count) counted {
 
 // Counts implements store.Log.
 func (s *Store) Counts(ctx context.Context, user string, from, until time.Time, visit func(*store.Count)) error {
+	d := s.below.Division()
 	var all []store.Count
 	at := map[counted]int{} // in all
-	for _, partition := range s.partitions.All(user) {
+	for _, partition := range d.All(user) {
 		err := s.Backend.Counts(ctx, partition, from, until, func(c *store.Count) {
 			of := countedIn(c)
 			if i, known := at[of]; known {
@@ -114,7 +118,11 @@ type growing struct {
 
 // Watch implements store.Backend.
 func (s *Store) Watch(ctx context.Context, user string) (end posthaste.Position, grown <-chan struct{}, err error) {
-	end, all, err := s.below.WatchSeveral(ctx, s.partitions.All(user))
+	d := s.below.Division()
+	if d.Whole() {
+		return s.Backend.Watch(ctx, user)
+	}
+	end, all, err := s.below.WatchSeveral(ctx, d.All(user))
 	if err != nil {
 		return 0, nil, err
 	}

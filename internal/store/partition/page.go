@@ -81,14 +81,18 @@ func (all page) fill(ctx context.Context, s *Store, entries int) error {
 
 // Events implements store.Log.
 func (s *Store) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (posthaste.Position, bool, error) {
+	d := s.below.Division()
+	if d.Whole() {
+		return s.Backend.Events(ctx, user, query, visit)
+	}
 	// What one partition may still commit below what another one shows stays out.
-	end, err := s.below.CloseLogs(ctx, s.partitions.All(user), query.High)
+	end, err := s.below.CloseLogs(ctx, d.All(user), query.High)
 	if err != nil {
 		return 0, false, err
 	}
 	query.High = min(query.High, end)
 	var all page
-	for _, partition := range s.partitions.All(user) {
+	for _, partition := range d.All(user) {
 		all = append(all, &part{query: query, user: partition, more: true})
 	}
 	budget := store.NewPageBudget(query.Bytes)

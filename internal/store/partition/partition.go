@@ -6,6 +6,7 @@ package partition
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"posthaste"
@@ -16,7 +17,6 @@ import (
 type Store struct {
 	store.Backend // its users are partitions
 	below         store.Divisible
-	partitions    store.Partitions
 	growing       growing
 }
 
@@ -24,22 +24,16 @@ var _ store.Backend = (*Store)(nil)
 
 // New divides the users of a backend, which must know of the partitions, too. A single partition is the
 // user itself, and costs nothing.
-func New(backend store.Divisible, partitions store.Partitions) store.Backend {
-	if partitions <= 1 {
-		return backend
-	}
-	return &Store{Backend: backend, below: backend, partitions: partitions}
+func New(backend store.Divisible) store.Backend {
+	return &Store{Backend: backend, below: backend}
 }
 
-// Over is New for what has just been opened, and knows in how many partitions users are divided.
-func Over[B interface {
-	store.Divisible
-	Partitions() store.Partitions
-}](backend B, err error) (store.Backend, error) {
+// Over is New for what has just been opened.
+func Over[B store.Divisible](backend B, err error) (store.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(backend, backend.Partitions()), nil
+	return New(backend), nil
 }
 
 // Below returns the backend, whose users are partitions.
@@ -61,42 +55,45 @@ func slotOfPrefix(kind store.ItemKind, prefix []byte) (slot posthaste.Slot, ok b
 }
 
 // of returns a message as the partition has it that it is in.
-func (s *Store) of(m *posthaste.Message) *posthaste.Message {
+func of(d store.Division, m *posthaste.Message) *posthaste.Message {
 	own := *m
-	own.User = s.partitions.Of(m.User, m.ID.Slot())
+	own.User = d.Of(m.User, m.ID.Slot())
 	return &own
 }
 
 // whole returns a message of a partition as that of its user.
 func whole(m *posthaste.Message) *posthaste.Message {
-	if m == nil {
-		return nil
+	if m == nil || !strings.Contains(m.User, store.PartitionMark) {
+		return m
 	}
 	own := *m
 	own.User = store.UserOf(m.User)
 	return &own
 }
 
-// scopes divides a scope among the partitions of a set.
-func (s *Store) scopes(scope store.Scope, in set) []store.Scope {
-	all := s.partitions.All(scope.User)
+// scopesOf divides a scope among the partitions of a set.
+func scopesOf(d store.Division, scope store.Scope, in set) []store.Scope {
+	all := d.All(scope.User)
 	var scopes []store.Scope
 	for n := range in.each() {
-		scopes = append(scopes, store.Scope{User: all[n], Hint: s.hint(scope.Hint, n)})
+		scopes = append(scopes, store.Scope{User: all[n], Hint: hintOf(d, scope.Hint, n), Partitions: d.Partitions})
 	}
 	return scopes
 }
 
-// hint returns the part of a hint that is about a partition.
-func (s *Store) hint(hint store.Hint, n int) (own store.Hint) {
+// hintOf returns the part of a hint that is about a partition.
+func hintOf(d store.Division, hint store.Hint, n int) (own store.Hint) {
+	if d.Growing {
+		return own // what is read ahead might be moved before it is looked for
+	}
 	for _, r := range hint.Records {
-		if s.partitions.Number(r.Slot()) == n {
+		if d.Number(r.Slot()) == n {
 			own.Records = append(own.Records, r)
 		}
 	}
 	within := func(ids []posthaste.MessageID) (own []posthaste.MessageID) {
 		for _, id := range ids {
-			if s.partitions.Number(id.Slot()) == n {
+			if d.Number(id.Slot()) == n {
 				own = append(own, id)
 			}
 		}
@@ -104,7 +101,7 @@ func (s *Store) hint(hint store.Hint, n int) (own store.Hint) {
 	}
 	own.Places, own.Messages = within(hint.Places), within(hint.Messages)
 	for _, m := range hint.Accepts {
-		if s.partitions.Number(m.ID.Slot()) == n {
+		if d.Number(m.ID.Slot()) == n {
 			own.Accepts = append(own.Accepts, m)
 		}
 	}
@@ -112,15 +109,15 @@ func (s *Store) hint(hint store.Hint, n int) (own store.Hint) {
 }
 
 // named returns the partitions that a hint names.
-func (s *Store) named(hint store.Hint) (in set) {
+func named(d store.Division, hint store.Hint) (in set) {
 	for _, r := range hint.Records {
-		in.add(s.partitions.Number(r.Slot()))
+		in.add(d.Number(r.Slot()))
 	}
 	for _, id := range slices.Concat(hint.Places, hint.Messages) {
-		in.add(s.partitions.Number(id.Slot()))
+		in.add(d.Number(id.Slot()))
 	}
 	for _, m := range hint.Accepts {
-		in.add(s.partitions.Number(m.ID.Slot()))
+		in.add(d.Number(m.ID.Slot()))
 	}
 	return in
 }
@@ -129,7 +126,7 @@ func (s *Store) named(hint store.Hint) (in set) {
 func (s *Store) Due(ctx context.Context, kind store.ItemKind, now time.Time, limit int, except ...string) ([]store.Record, time.Time, error) {
 	var excepted []string
 	for _, user := range except {
-		excepted = append(excepted, s.partitions.All(user)...)
+		excepted = append(excepted, s.below.Division().All(user)...)
 	}
 	due, next, err := s.Backend.Due(ctx, kind, now, limit, excepted...)
 	for i := range due {
@@ -151,7 +148,11 @@ func (s *Store) Claim(ctx context.Context, now time.Time, limit int) ([]store.Cl
 func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
 	own := slices.Clone(claims)
 	for i := range own {
-		own[i].Message = s.of(own[i].Message)
+		d, err := s.below.DivisionOf(ctx, own[i].Message.User, false)
+		if err != nil {
+			return err
+		}
+		own[i].Message = of(d, own[i].Message)
 	}
 	return s.Backend.Release(ctx, now, own)
 }
@@ -177,7 +178,7 @@ func (s *Store) Export(ctx context.Context, now time.Time, yield func(store.Item
 func (s *Store) Import(ctx context.Context, items []store.Item) error {
 	own := slices.Clone(items)
 	for i := range own {
-		own[i].User = s.partitions.Of(own[i].User, store.RecordKey{Kind: own[i].Kind, Key: own[i].Key}.Slot())
+		own[i].User = s.below.Division().Of(own[i].User, store.RecordKey{Kind: own[i].Kind, Key: own[i].Key}.Slot())
 	}
 	return s.Backend.Import(ctx, own)
 }

@@ -26,7 +26,7 @@ func divided(t *testing.T, partitions store.Partitions) store.Backend {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	return partition.New(s, partitions)
+	return partition.New(s)
 }
 
 // Who uses the API cannot tell how many partitions there are. More seeds are tried by make torture.

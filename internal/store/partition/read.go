@@ -3,6 +3,7 @@ package partition
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -12,29 +13,30 @@ import (
 
 // reader implements store.Reader over those of some partitions.
 type reader struct {
-	store   *Store
-	user    string
-	in      set
-	readers []store.Reader // by number
+	division store.Division
+	user     string
+	in       set
+	readers  []store.Reader // by number
 }
 
-func newReader(s *Store, user string, in set) reader {
-	return reader{s, user, in, make([]store.Reader, s.partitions.Number(posthaste.Slots-1)+1)}
+func newReader(d store.Division, user string, in set) reader {
+	return reader{d, user, in, make([]store.Reader, d.Number(posthaste.Slots-1)+1)}
 }
 
 // View implements store.Backend. A partition is opened when it is read.
 func (s *Store) View(ctx context.Context, scope store.Scope, read func(store.Reader) error) error {
-	if scope.User == "" {
+	d := s.below.Division()
+	if d.Whole() || scope.User == "" {
 		return s.Backend.View(ctx, scope, read)
 	}
-	all := s.partitions.All(scope.User)
-	r := newReader(s, scope.User, first(len(all)))
+	all := d.All(scope.User)
+	r := newReader(d, scope.User, first(len(all)))
 	var open func(n int) error
 	open = func(n int) error {
 		if n == len(all) {
 			return read(&r)
 		}
-		return s.Backend.View(ctx, store.Scope{User: all[n], Hint: s.hint(scope.Hint, n)}, func(own store.Reader) error {
+		return s.Backend.View(ctx, store.Scope{User: all[n], Hint: hintOf(d, scope.Hint, n)}, func(own store.Reader) error {
 			r.readers[n] = own
 			return open(n + 1)
 		})
@@ -53,7 +55,7 @@ func (r *reader) needAll() { r.need(first(len(r.readers))) }
 
 // number returns which partition has a slot, and is there.
 func (r *reader) number(slot posthaste.Slot) int {
-	n := r.store.partitions.Number(slot)
+	n := r.division.Number(slot)
 	r.need(1 << n)
 	return n
 }
@@ -63,10 +65,13 @@ func (r *reader) at(slot posthaste.Slot) store.Reader { return r.readers[r.numbe
 
 // Fetch implements store.Reader.
 func (r *reader) Fetch(hint store.Hint) error {
-	needed := r.store.named(hint)
+	if r.division.Growing {
+		return nil
+	}
+	needed := named(r.division, hint)
 	r.need(needed)
 	for n := range needed.each() {
-		if err := r.readers[n].Fetch(r.store.hint(hint, n)); err != nil {
+		if err := r.readers[n].Fetch(hintOf(r.division, hint, n)); err != nil {
 			return err
 		}
 	}
@@ -75,18 +80,56 @@ func (r *reader) Fetch(hint store.Hint) error {
 
 // Get implements store.Reader.
 func (r *reader) Get(kind store.ItemKind, key []byte) ([]byte, error) {
-	return r.at(store.RecordKey{Kind: kind, Key: key}.Slot()).Get(kind, key)
+	slot := store.RecordKey{Kind: kind, Key: key}.Slot()
+	if r.division.Growing {
+		return anyOf(r.holding(slot), func(own store.Reader) ([]byte, error) { return own.Get(kind, key) })
+	}
+	return r.at(slot).Get(kind, key)
+}
+
+// holding returns the readers of all partitions that have had a slot, the first one first.
+func (r *reader) holding(slot posthaste.Slot) (all []store.Reader) {
+	for _, earlier := range slices.Backward(r.division.Earlier(slot)) {
+		all = append(all, r.at(earlier))
+	}
+	return append(all, r.at(slot))
+}
+
+// anyOf returns what the first of some readers finds that finds anything.
+func anyOf[T any](readers []store.Reader, look func(store.Reader) (T, error)) (value T, err error) {
+	for _, r := range readers {
+		if value, err = look(r); !errors.Is(err, store.ErrNotFound) {
+			break
+		}
+	}
+	return value, err
 }
 
 // Message implements store.Reader.
 func (r *reader) Message(id posthaste.MessageID) (*posthaste.Message, error) {
-	m, err := r.at(id.Slot()).Message(id)
+	m, err := found(r, id, store.Reader.Message)
 	return whole(m), err
 }
 
 // Place implements store.Reader.
 func (r *reader) Place(id posthaste.MessageID) (*store.Place, error) {
-	return r.at(id.Slot()).Place(id)
+	return found(r, id, store.Reader.Place)
+}
+
+// found looks for a message in its partition, then where it stayed if it had ended when the user was divided.
+func found[T any](r *reader, id posthaste.MessageID, look func(store.Reader, posthaste.MessageID) (T, error)) (T, error) {
+	own := func(r store.Reader) (T, error) { return look(r, id) }
+	if r.division.Growing {
+		return anyOf(r.holding(id.Slot()), own)
+	}
+	value, err := own(r.at(id.Slot()))
+	for _, slot := range r.division.Earlier(id.Slot()) {
+		if !errors.Is(err, store.ErrNotFound) {
+			break
+		}
+		value, err = own(r.at(slot))
+	}
+	return value, err
 }
 
 // LaneLengths implements store.Reader. Lanes of hosts are in all partitions.
@@ -128,7 +171,8 @@ type scanned struct{ key, value []byte }
 // Scan implements store.Reader. It merges what the partitions have, up to the first key beyond which one
 // of them may have more.
 func (r *reader) Scan(kind store.ItemKind, prefix, after []byte, limit int, visit func(key, value []byte) error) (more bool, err error) {
-	if slot, ok := slotOfPrefix(kind, prefix); ok {
+	slot, ok := slotOfPrefix(kind, prefix)
+	if ok && !r.division.Growing {
 		return r.at(slot).Scan(kind, prefix, after, limit, visit)
 	}
 	r.needAll()
@@ -146,7 +190,8 @@ func (r *reader) Scan(kind store.ItemKind, prefix, after []byte, limit int, visi
 			known = all[last].key
 		}
 	}
-	slices.SortFunc(all, func(a, b scanned) int { return bytes.Compare(a.key, b.key) })
+	slices.SortStableFunc(all, func(a, b scanned) int { return bytes.Compare(a.key, b.key) })
+	all = slices.CompactFunc(all, func(a, b scanned) bool { return bytes.Equal(a.key, b.key) }) // one was moved meanwhile
 	budget := store.NewPageBudget(0)
 	for i, found := range all {
 		if i == limit || known != nil && bytes.Compare(found.key, known) > 0 || !budget.Take(len(found.key)+len(found.value)) {

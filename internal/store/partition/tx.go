@@ -16,12 +16,27 @@ func (e elsewhere) Error() string { return "partition: a change needs others" }
 
 // Update implements store.Backend. It begins with the partitions that the hint names. A change that needs
 // another is ended there, and made again with that, too: so rules need not know where things are. Before
-// any is known the change is tried on nothing, which costs no transaction.
+// any is known the change is tried on nothing, which costs no transaction. If the user was divided
+// meanwhile, the change is made again.
 func (s *Store) Update(ctx context.Context, now time.Time, scope store.Scope, change func(store.Tx) error) error {
-	if scope.User == "" {
+	for anew := false; ; anew = true {
+		d, err := s.below.DivisionOf(ctx, scope.User, anew)
+		if err != nil {
+			return err
+		}
+		if err = s.update(ctx, now, d, scope, change); !errors.Is(err, store.ErrDivided) {
+			return err
+		}
+	}
+}
+
+// update is Update for a user who is divided in a way.
+func (s *Store) update(ctx context.Context, now time.Time, d store.Division, scope store.Scope, change func(store.Tx) error) error {
+	if d.Whole() || scope.User == "" {
+		scope.Partitions = d.Partitions
 		return s.Backend.Update(ctx, now, scope, change)
 	}
-	in := s.named(scope.Hint)
+	in := named(d, scope.Hint)
 	for {
 		run := func(all []store.Tx) (err error) {
 			defer func() {
@@ -33,13 +48,13 @@ func (s *Store) Update(ctx context.Context, now time.Time, scope store.Scope, ch
 					panic(more)
 				}
 			}()
-			return change(s.newTx(scope.User, in, all))
+			return change(newTx(d, scope.User, in, all))
 		}
 		var err error
 		if in == 0 {
 			err = run(nil)
 		} else {
-			err = s.below.UpdateSeveral(ctx, now, s.scopes(scope, in), run)
+			err = s.below.UpdateSeveral(ctx, now, scopesOf(d, scope, in), run)
 		}
 		more, ok := errors.AsType[elsewhere](err)
 		switch {
@@ -60,8 +75,8 @@ type tx struct {
 	owns map[*posthaste.Message]*posthaste.Message // as their partitions have them
 }
 
-func (s *Store) newTx(user string, in set, all []store.Tx) *tx {
-	t := &tx{reader: newReader(s, user, in), owns: map[*posthaste.Message]*posthaste.Message{}}
+func newTx(d store.Division, user string, in set, all []store.Tx) *tx {
+	t := &tx{reader: newReader(d, user, in), owns: map[*posthaste.Message]*posthaste.Message{}}
 	t.txs = make([]store.Tx, len(t.readers))
 	i := 0
 	for n := range in.each() {
@@ -77,7 +92,7 @@ func (t *tx) at(slot posthaste.Slot) store.Tx { return t.txs[t.number(slot)] }
 // own returns a message as its partition has it.
 func (t *tx) own(m *posthaste.Message) *posthaste.Message {
 	if t.owns[m] == nil {
-		t.owns[m] = t.store.of(m)
+		t.owns[m] = of(t.division, m)
 	}
 	return t.owns[m]
 }

@@ -14,7 +14,8 @@ import (
 // LiveMessages implements store.Backend: one partition after the other, until there are as many as are
 // wanted, so that a few are changed in one commit wherever they are. A cursor says in which it goes on.
 func (s *Store) LiveMessages(ctx context.Context, user string, query store.LiveQuery) (ids []posthaste.MessageID, cursor string, err error) {
-	all := s.partitions.All(user)
+	d := s.below.Division()
+	all := d.All(user)
 	n, most := 0, query.Limit
 	if query.Cursor != "" {
 		number, own, found := strings.Cut(query.Cursor, ".")
@@ -45,11 +46,12 @@ func (s *Store) LiveMessages(ctx context.Context, user string, query store.LiveQ
 
 // DropDays implements store.Backend. A day counts once.
 func (s *Store) DropDays(ctx context.Context, user string, before time.Time) (days int, err error) {
+	d := s.below.Division()
 	usage, err := s.Usage(ctx, user)
 	if err != nil {
 		return 0, err
 	}
-	for _, partition := range s.partitions.All(user) {
+	for _, partition := range d.All(user) {
 		if _, err := s.Backend.DropDays(ctx, partition, before); err != nil {
 			return 0, err
 		}
@@ -72,8 +74,9 @@ func (s *Store) Usage(ctx context.Context, user string) (store.Usage, error) {
 		usage.Users = slices.Compact(usage.Users)
 		return usage, err
 	}
+	d := s.below.Division()
 	var total store.Usage
-	for _, partition := range s.partitions.All(user) {
+	for _, partition := range d.All(user) {
 		own, err := s.Backend.Usage(ctx, partition)
 		if err != nil {
 			return store.Usage{}, err

@@ -39,7 +39,7 @@ func Check(ctx context.Context, url string) (report Report, err error) {
 			return err
 		}
 		c := &checker{ctx: ctx, tx: tx, Report: &report, seed: maphash.MakeSeed(), indexed: map[indexOf]int{}, unreadable: map[indexOf]bool{}}
-		c.partitions, err = row(ctx, tx, pgx.RowTo[store.Partitions], partitionsOfUser)
+		c.division, err = readDivision(ctx, tx)
 		if errors.Is(err, store.ErrNotFound) {
 			c.Add("nothing says in how many partitions users are divided")
 		} else if err != nil {
@@ -61,7 +61,8 @@ type checker struct {
 	ctx context.Context
 	tx  pgx.Tx
 	*Report
-	partitions store.Partitions // of a user
+	division store.Division              // of users, but for
+	divided  map[string]store.Partitions // those that are yet to be divided again
 
 	seed  maphash.Seed
 	known map[messageOf]*knownMessage   // that events were about lately; nil: it is not there
@@ -73,10 +74,38 @@ type checker struct {
 }
 
 func (c *checker) all() error {
-	for _, check := range []func() error{c.nodes, c.messages, c.lanes, c.records, c.strayTerms, c.counts, c.log} {
+	for _, check := range []func() error{c.divisions, c.nodes, c.messages, c.lanes, c.records, c.strayTerms, c.counts, c.log} {
 		if err := check(); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// divisions finds out how users are divided.
+func (c *checker) divisions() error {
+	c.divided = map[string]store.Partitions{}
+	var user string
+	var partitions store.Partitions
+	return c.scan([]any{&user, &partitions}, func() {
+		if user = store.UserOf(user); c.divided[user] == 0 || partitions < c.divided[user] {
+			c.divided[user] = partitions
+		}
+	}, `SELECT user_id, partitions FROM posthaste.users`)
+}
+
+// divisionOf is how the user of a partition is divided.
+func (c *checker) divisionOf(partition string) store.Partitions {
+	if divided, known := c.divided[store.UserOf(partition)]; known {
+		return divided
+	}
+	return c.division.Partitions
+}
+
+// inPlace returns an error unless a partition is the one that has a slot.
+func (c *checker) inPlace(partition string, slot posthaste.Slot) error {
+	if home := c.divisionOf(partition).Of(store.UserOf(partition), slot); home != partition {
+		return fmt.Errorf("it is not in its partition, %q", home)
 	}
 	return nil
 }

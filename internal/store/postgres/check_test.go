@@ -217,6 +217,7 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 		"failed run":             {"records", `value = '\xff' WHERE kind = 15`, `of kind 15 of user "ann"`},
 		"run of a failed run":    {"records", `value = set_byte(value, 1, 1) WHERE kind = 15`, `its run: store: not found`},
 		"id of a failed run":     {"records", `key = '\x00' || key WHERE kind = 20`, `it is not found among the ids of failed runs`},
+		"partition":              {"users", `partitions = 64 WHERE user_id = 'ann'`, `it is not in its partition`},
 		"latest run":             {"records", `value = '\x0000000000000001' WHERE kind = 18`, `the latest run with an id`},
 	}
 	for name, test := range tests {
@@ -230,7 +231,7 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: problems %q, want one that has %q", name, problems, test.want)
 		}
 	}
-	if problems := d.with("users", `INSERT INTO posthaste.users SELECT user_id, 1 FROM posthaste.users`); !slices.ContainsFunc(problems, func(p string) bool {
+	if problems := d.with("users", `INSERT INTO posthaste.users SELECT user_id, 1, 1 FROM posthaste.users`); !slices.ContainsFunc(problems, func(p string) bool {
 		return strings.Contains(p, `there are two rows`)
 	}) {
 		t.Errorf("a user too many: problems %q", problems)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"posthaste"
+	"posthaste/internal/store"
 	"posthaste/internal/store/index"
 	"posthaste/internal/store/record"
 )
@@ -295,14 +297,33 @@ func (d *checkedDay) learn(blocks []checkedBlock) error {
 			}
 		}
 	}
-	users, ids := messageColumns(unknown)
+	if err := d.learnThese(unknown, func(of messageOf) []string { return []string{of.user} }); err != nil {
+		return err
+	}
+	moved := slices.DeleteFunc(unknown, func(of messageOf) bool { return d.known[of] != nil })
+	return d.learnThese(moved, func(of messageOf) []string { return d.division.Holders(store.UserOf(of.user), of.id) })
+}
+
+// learnThese reads messages where they are.
+func (d *checkedDay) learnThese(wanted []messageOf, holders func(messageOf) []string) error {
+	at := map[messageOf][]messageOf{}
+	for _, of := range wanted {
+		for _, user := range holders(of) {
+			there := messageOf{user, of.id}
+			at[there] = append(at[there], of)
+		}
+	}
+	users, ids := messageColumns(slices.Collect(maps.Keys(at)))
 	found, err := rows(d.ctx, d.tx, scanMessage, messagesByID, users, ids)
 	d.Rows += int64(len(found))
 	for _, m := range found {
-		if m.message != nil { // else it is reported with the message
-			d.known[m.messageOf] = &knownMessage{
+		if m.message == nil {
+			continue // it is reported with the message
+		}
+		for _, of := range at[m.messageOf] {
+			d.known[of] = &knownMessage{
 				terms:   termColumns(index.AppendMessage(nil, m.message)),
-				Message: &posthaste.Message{User: m.message.User, URL: m.message.URL, Queue: m.message.Queue, Settings: posthaste.Settings{Labels: m.message.Labels}},
+				Message: &posthaste.Message{User: of.user, URL: m.message.URL, Queue: m.message.Queue, Settings: posthaste.Settings{Labels: m.message.Labels}},
 			}
 		}
 	}

@@ -95,6 +95,9 @@ func (c *checker) waiting(r pgx.CollectableRow) error {
 	if err == nil {
 		err = l.check(data)
 	}
+	if err == nil {
+		err = c.inPlace(l.user, l.id.Slot())
+	}
 	if err == nil && orphaned {
 		err = fmt.Errorf("it is claimed by node %d, which does not exist: it would never be due again", l.node)
 	}

@@ -61,7 +61,7 @@ func scanRecord(r pgx.CollectableRow) (*checkedRecord, error) {
 // ofUser checks some records of a user.
 func (c *checker) ofUser(some []*checkedRecord) error {
 	cache := newReadCache()
-	reader := wholeReader{&reader{outside{c.tx, c.ctx}, &cache, c.ctx, nil, some[0].User}, c.partitions}
+	reader := wholeReader{&reader{outside{c.tx, c.ctx}, &cache, c.ctx, nil, some[0].User}, c.divisionOf(some[0].User)}
 	var others []store.RecordKey
 	for _, r := range some {
 		r.file(reader)
@@ -79,6 +79,9 @@ func (c *checker) ofUser(some []*checkedRecord) error {
 		return err
 	}
 	for _, r := range some {
+		if r.err == nil {
+			r.err = c.inPlace(r.User, store.RecordKey{Kind: r.Kind, Key: r.Key}.Slot())
+		}
 		if r.err == nil {
 			r.err = index.Check(reader, &r.Item, r.filed)
 		}

@@ -484,7 +484,7 @@ func (c *claiming) readLimits() error {
 			if l.flowKey == nil {
 				continue
 			}
-			of := c.store.keyOf(l)
+			of := c.keyOf(l)
 			if lane.keys[of.name] = c.keys[of]; !c.locked(of.user) {
 				lane.keys[of.name] = &flowKey{elsewhere: of.user}
 			}
@@ -536,7 +536,7 @@ func (c *claiming) usedKeys() []name {
 			if l.flowKey == nil {
 				continue
 			}
-			if of := c.store.keyOf(l); c.locked(of.user) {
+			if of := c.keyOf(l); c.locked(of.user) {
 				used[of] = true
 			}
 		}
@@ -553,7 +553,7 @@ func (c *claiming) countInFlight(batch *pgx.Batch, used []name) {
 	}
 	var spread []name
 	for _, of := range uncounted {
-		for _, partition := range c.store.partitions.All(store.UserOf(of.user)) {
+		for _, partition := range c.divisionOf(of.user).All(store.UserOf(of.user)) {
 			spread = append(spread, name{partition, of.name})
 		}
 	}
@@ -570,7 +570,7 @@ func (c *claiming) countInFlight(batch *pgx.Batch, used []name) {
 			key.inFlight, key.counted, key.apart = 0, true, false
 		}
 		_, err := pgx.ForEachRow(found, []any{&user, &text, &inFlight}, func() error {
-			key := c.keys[name{c.store.partitions.KeyHome(user, string(text)), string(text)}]
+			key := c.keys[name{c.divisionOf(user).KeyHome(user, string(text)), string(text)}]
 			key.inFlight += inFlight
 			key.apart = key.apart || inFlight > 0 && !c.locked(user)
 			return nil

@@ -188,17 +188,23 @@ func (s *Store) exportEvents(ctx context.Context, kind store.ItemKind, now time.
 // haveMessages reports for each event whether its message is stored. It uses the control pool:
 // the other may have no connection left.
 func (s *Store) haveMessages(ctx context.Context, events []store.Item) ([]bool, error) {
-	users, ids := make([]string, len(events)), make([][16]byte, len(events))
+	d := s.Division()
+	var users []string
+	var ids [][16]byte
+	var about []int64 // number of the event
 	for i, event := range events {
 		parts, err := record.Parts(event.Value, 3)
 		if err != nil {
 			return nil, err
 		}
-		users[i], ids[i] = event.User, [16]byte(parts[0])
+		id := posthaste.MessageID([16]byte(parts[0]))
+		for _, holder := range append(d.Holders(store.UserOf(event.User), id), event.User) {
+			users, ids, about = append(users, holder), append(ids, id), append(about, int64(i))
+		}
 	}
 	return rows(ctx, s.control, pgx.RowTo[bool], `
-		SELECT EXISTS (SELECT FROM posthaste.messages m WHERE m.user_id = w.user_id AND m.id = w.id)
-		FROM unnest($1::text[], $2::uuid[]) WITH ORDINALITY AS w (user_id, id, n) ORDER BY n`, users, ids)
+		SELECT bool_or(EXISTS (SELECT FROM posthaste.messages m WHERE m.user_id = w.user_id AND m.id = w.id))
+		FROM unnest($1::text[], $2::uuid[], $3::bigint[]) AS w (user_id, id, n) GROUP BY n ORDER BY n`, users, ids, about)
 }
 
 func messageItem(r pgx.CollectableRow) ([]store.Item, error) {

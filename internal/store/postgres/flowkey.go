@@ -68,9 +68,9 @@ func (t *userTx) saveFlowKeys() {
 }
 
 // keyOf names the flow-control key of a message.
-func (s *Store) keyOf(l *liveMessage) name {
+func (t *userTx) keyOf(l *liveMessage) name {
 	key := string(l.flowKey)
-	return name{s.partitions.KeyHome(l.user, key), key}
+	return name{t.divisionOf(l.user).KeyHome(l.user, key), key}
 }
 
 // admit counts an attempt if flow.Admit lets it start now.

@@ -34,7 +34,7 @@ func (s *Store) Stats(ctx context.Context, now time.Time) (store.Stats, error) {
 		if err != nil {
 			return stats, err
 		}
-		heads, err := rows(ctx, q, pgx.RowToStructByPos[laneHeads], headsOfLanes, now.UnixMilli(), longestLane, hashedLane, posthaste.Slots/max(1, int(s.partitions)))
+		heads, err := rows(ctx, q, pgx.RowToStructByPos[laneHeads], headsOfLanes, now.UnixMilli(), longestLane, hashedLane, posthaste.Slots/max(1, int(s.Division().Partitions)))
 		stats.Waiting = map[store.Waiting]int{}
 		for i := range heads {
 			heads[i].addTo(&stats, now)
@@ -58,13 +58,11 @@ type laneHeads struct {
 
 // homeOfKey is the partition that has the flow-control key of a message, of $4 slots: see
 // store.Partitions.KeyHome.
-const homeOfKey = `(
-	SELECT split_part(l.user_id, chr(1), 1) || CASE WHEN slot < $4 THEN '' ELSE chr(1) || slot / $4 * $4 END
-	FROM (SELECT get_byte(sha256('f'::bytea || first.flow_key), 0) % 64 AS slot) AS s)`
+var homeOfKey = partitionWith(`get_byte(sha256('f'::bytea || first.flow_key), 0) % 64`, "l.user_id", "$4")
 
 // headsOfLanes look at the first message of each lane. A long queue name is hashed in its lane: see
 // laneOf.
-const headsOfLanes = `
+var headsOfLanes = `
 	SELECT CASE WHEN l.kind = 113 THEN l.user_id ELSE '' END AS "user", CASE WHEN l.kind = 113 THEN l.lane END AS lane,
 		queue.key, queue.value, coalesce(slots.used, 0)::integer,
 		(SELECT value FROM posthaste.records WHERE user_id = ` + homeOfKey + ` AND kind = 4 AND key = first.flow_key) AS flow,

@@ -20,22 +20,24 @@ import (
 // they were committed or released: nobody works on them, so this node has to release them.
 type heldClaims struct {
 	mu      sync.Mutex
-	held    map[leaseOf]bool
+	held    map[leaseOf]store.Claim
 	counts  map[string]int // by user, who may have several partitions
 	memory  flow.Memory[laneID]
 	inDoubt map[leaseOf]store.Claim
 }
 
-// leaseOf is a lease of a user. Those of others may be equal: they are positions.
+// leaseOf is a lease of a user, in whichever partition. Those of others may be equal: they are positions.
 type leaseOf struct {
 	user  string
 	lease uint64
 }
 
-func leaseIn(claim store.Claim) leaseOf { return leaseOf{claim.Message.User, claim.Lease} }
+func leaseIn(claim store.Claim) leaseOf {
+	return leaseOf{store.UserOf(claim.Message.User), claim.Lease}
+}
 
 func newHeldClaims(memory int) heldClaims {
-	return heldClaims{held: map[leaseOf]bool{}, counts: map[string]int{}, memory: flow.NewMemory[laneID](memory), inDoubt: map[leaseOf]store.Claim{}}
+	return heldClaims{held: map[leaseOf]store.Claim{}, counts: map[string]int{}, memory: flow.NewMemory[laneID](memory), inDoubt: map[leaseOf]store.Claim{}}
 }
 
 // inFlight is what users have in flight on this node.
@@ -48,7 +50,7 @@ func (h *heldClaims) add(claims []store.Claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, claim := range claims {
-		h.held[leaseIn(claim)] = true
+		h.held[leaseIn(claim)] = claim
 		user := store.UserOf(claim.Message.User)
 		h.counts[user]++
 		h.memory.Take(user, laneOf(claim.Message), store.DeliverySize(claim.Message))
@@ -58,12 +60,14 @@ func (h *heldClaims) add(claims []store.Claim) {
 func (h *heldClaims) remove(claims ...store.Claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, claim := range claims {
-		of, user := leaseIn(claim), store.UserOf(claim.Message.User)
-		if !h.held[of] {
+	for _, ended := range claims {
+		of := leaseIn(ended)
+		claim, held := h.held[of] // its message may have got into another partition
+		if !held {
 			continue
 		}
 		delete(h.held, of)
+		user := of.user
 		h.memory.Give(user, laneOf(claim.Message), store.DeliverySize(claim.Message))
 		if h.counts[user]--; h.counts[user] == 0 {
 			delete(h.counts, user)
@@ -88,13 +92,14 @@ func (h *heldClaims) hasLease(of leaseOf) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, inDoubt := h.inDoubt[of]
-	return h.held[of] || inDoubt
+	_, held := h.held[of]
+	return held || inDoubt
 }
 
 // passLeases has the next position of a user be none that a claim already has: that of a transaction whose
 // outcome is in doubt, which is given again if that was rolled back.
 func (tx *tx) passLeases(user string, slot posthaste.Slot) {
-	for next := tx.last[user].Next(tx.now, slot); tx.store.held.hasLease(leaseOf{user, uint64(next)}); next = next.Next(tx.now, slot) {
+	for next := tx.last[user].Next(tx.now, slot); tx.store.held.hasLease(leaseOf{store.UserOf(user), uint64(next)}); next = next.Next(tx.now, slot) {
 		tx.last[user] = next
 	}
 }
@@ -117,7 +122,7 @@ func (h *heldClaims) usersOverQuota(free int) []string {
 func (s *Store) overQuota(free int) []string {
 	partitions := []string{} // never NULL
 	for _, user := range s.held.usersOverQuota(free) {
-		partitions = append(partitions, s.partitions.All(user)...)
+		partitions = append(partitions, s.Division().All(user)...)
 	}
 	return partitions
 }

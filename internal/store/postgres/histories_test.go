@@ -32,8 +32,36 @@ func TestHistories(t *testing.T) {
 		for _, partitions := range []store.Partitions{4, 16} {
 			names, stores = append(names, fmt.Sprintf("%d partitions", partitions)), append(stores, divided(t, partitions))
 		}
+		names, stores = append(names, "growing"), append(stores, growing(t))
 		return names, stores
 	})
+}
+
+// growing joins the nodes of an empty database whose users are divided again from time to time.
+func growing(t *testing.T) store.Store {
+	t.Helper()
+	s := divided(t, 1).(patient)
+	return &grower{patient: s, t: t}
+}
+
+// grower divides users after some claims.
+type grower struct {
+	patient
+	t      *testing.T
+	claims int
+}
+
+func (g *grower) Claim(ctx context.Context, now time.Time, limit int) ([]store.Claim, time.Time, error) {
+	g.claims++
+	if partitions := map[int]store.Partitions{3: 2, 7: 8, 9: 16}[g.claims]; partitions != 0 {
+		if err := g.below.Grow(ctx, partitions); err != nil {
+			g.t.Error(err)
+		}
+	}
+	if g.claims == 5 || g.claims == 11 { // in between some users are not divided yet
+		g.below.DivideAll()
+	}
+	return g.patient.Claim(ctx, now, limit)
 }
 
 // divided joins the nodes of an empty database whose users are divided.

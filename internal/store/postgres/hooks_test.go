@@ -98,5 +98,22 @@ var Planned = map[string]string{
 	"lanes that a key blocks": wakeBlockedLanes,
 }
 
+// Grow has users divided into more partitions.
+func (s *Store) Grow(ctx context.Context, partitions store.Partitions) error {
+	return s.wantPartitions(ctx, partitions)
+}
+
+// DivideAll divides users now, if all nodes know of it.
+func (s *Store) DivideAll() { s.divideAll() }
+
+// Forget has this node take users to be undivided, as one that was frozen does.
+func (s *Store) Forget() {
+	s.division.Store(&store.Division{Partitions: 1})
+	s.divided.Clear()
+}
+
+// Held is how many claims this node works on.
+func (s *Store) Held() int { return len(s.held.leases()) }
+
 // RenewShare has this node notice now which others take part.
 func (s *Store) RenewShare() { s.renewShare() }

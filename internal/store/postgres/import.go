@@ -25,7 +25,7 @@ func (s *Store) Import(ctx context.Context, items []store.Item) (err error) {
 	var about []messageOf // what events are about
 	for _, item := range items {
 		if item.User != "" {
-			users = append(users, s.partitions.All(store.UserOf(item.User))...) // what finds it may be elsewhere
+			users = append(users, s.Division().All(store.UserOf(item.User))...) // what finds it may be elsewhere
 		}
 		if item.Kind == store.ItemEvent && len(item.Key) == 8 {
 			if err := s.days.ensure(ctx, s.pool, positionAt(item.Key).Time()); err != nil {
@@ -89,7 +89,7 @@ func (i *importer) add(item store.Item) error {
 
 // restore writes a record, and how it is found.
 func (i *importer) restore(item *store.Item) error {
-	reader := wholeReader{&i.store.scoped(i.tx, item.User).reader, i.store.partitions}
+	reader := wholeReader{&i.store.scoped(i.tx, item.User).reader, i.store.Division().Partitions}
 	filed, err := index.Of(reader, item)
 	if err != nil {
 		return err

@@ -177,7 +177,7 @@ func (t *userTx) wakeBlocked(l *liveMessage) {
 func (t *userTx) wakeBlockedOn(user, key string) {
 	t.writes++
 	t.freedKeys[name{user, key}] = true
-	if known := t.keys[name{t.store.partitions.KeyHome(user, key), key}]; known != nil {
+	if known := t.keys[name{t.divisionOf(user).KeyHome(user, key), key}]; known != nil {
 		known.counted = false
 	}
 }
@@ -204,7 +204,7 @@ func (t *userTx) writeFreedKeys(batch *pgx.Batch) {
 func (t *userTx) spreadKeys() (here, elsewhere []name) {
 	spread := map[name]bool{}
 	for of := range t.freedKeys {
-		for _, partition := range t.store.partitions.All(store.UserOf(of.user)) {
+		for _, partition := range t.divisionOf(of.user).All(store.UserOf(of.user)) {
 			spread[name{partition, of.name}] = true
 		}
 	}

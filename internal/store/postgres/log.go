@@ -333,20 +333,37 @@ func (r *logReader) messagesOf(events []posthaste.Event) (map[posthaste.MessageI
 	return r.messages(about.ids)
 }
 
-// messages reads messages, nil beyond the page's byte limit.
+// messages reads messages, nil beyond the page's byte limit. Those that had not ended when the user was divided
+// are in another partition than their events of before.
 func (r *logReader) messages(ids []posthaste.MessageID) (map[posthaste.MessageID]*posthaste.Message, error) {
 	room := max(1, r.budget.Left())
 	all, whole, err := r.messagesFound(len(ids), `
 		SELECT user_id, id, CASE WHEN octet_length(record) <= $3 THEN record END FROM posthaste.messages
 		WHERE user_id = $1 AND id = ANY($2)`, r.user, uuids(ids), room/max(1, len(ids)))
-	if err != nil || whole {
-		return all, err
+	if err != nil {
+		return nil, err
 	}
+	d, moved := r.store.Division(), false
+	var of []messageOf
+	for _, id := range ids {
+		if _, here := all[id]; here || len(d.Before) == 0 {
+			of = append(of, messageOf{r.user, id})
+			continue
+		}
+		moved = true
+		for _, holder := range d.Holders(store.UserOf(r.user), id) {
+			of = append(of, messageOf{holder, id})
+		}
+	}
+	if whole && !moved {
+		return all, nil
+	}
+	users, own := messageColumns(of)
 	all, _, err = r.messagesFound(len(ids), `
 		SELECT user_id, id, CASE WHEN total - size < $3 THEN record END FROM (
 			SELECT m.user_id, m.id, m.record, octet_length(m.record) AS size, sum(octet_length(m.record)) OVER (ORDER BY w.n) AS total
-			FROM unnest($2::uuid[]) WITH ORDINALITY AS w (id, n)
-			JOIN posthaste.messages m ON m.user_id = $1 AND m.id = w.id) AS found`, r.user, uuids(ids), room)
+			FROM unnest($1::text[], $2::uuid[]) WITH ORDINALITY AS w (user_id, id, n)
+			JOIN posthaste.messages m ON m.user_id = w.user_id AND m.id = w.id) AS found`, users, own, room)
 	return all, err
 }
 

@@ -205,7 +205,7 @@ func (tx *tx) beginsRun(m *posthaste.Message) (bool, error) {
 	if m.Run == nil {
 		return false, nil
 	}
-	user := tx.store.partitions.Of(store.UserOf(m.User), m.Run.Position.Slot()) // its messages may be elsewhere
+	user := tx.divisionOf(m.User).Of(store.UserOf(m.User), m.Run.Position.Slot()) // its messages may be elsewhere
 	data, err := tx.record(tx.ctx, tx, recordOf{user, store.ItemRun, string(positionKey(int64(m.Run.Position)))})
 	if err != nil {
 		return false, ignore(err, store.ErrNotFound)

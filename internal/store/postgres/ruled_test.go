@@ -17,7 +17,7 @@ type ruled struct {
 }
 
 func newRuled(s *postgres.Store) *ruled {
-	return &ruled{ledger.New(partition.New(s, s.Partitions())), s}
+	return &ruled{ledger.New(partition.New(s)), s}
 }
 
 // Both have these methods: the rules add to what the backend does.

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -64,13 +63,14 @@ func nextLane(first, end, since, except string) string {
 			(SELECT min(ready) + ` + leftFor + ` ` + lanes + `))`
 }
 
-// renewShare finds out what this node's share is. It keeps the last one if the database does not answer.
+// renewShare finds out what this node's share is, and in how many partitions users are divided. It keeps what
+// it knows if the database does not answer.
 func (s *Store) renewShare() {
-	if s.partitions <= 1 || s.drains.Load() {
-		return
-	}
 	ctx, cancel := context.WithTimeout(s.closing, pollTime)
 	defer cancel()
+	if s.node.Away() || s.learnDivision(ctx) != nil || s.Division().Whole() || s.drains.Load() {
+		return
+	}
 	type place struct{ Before, Nodes int }
 	now, err := row(ctx, s.control, pgx.RowToStructByPos[place], `
 		SELECT count(*) FILTER (WHERE node < $1), count(*) FROM posthaste.nodes
@@ -91,13 +91,10 @@ func (s *Store) Drain(ctx context.Context) error {
 	return errors.Join(err, s.releaseAccepted(ctx))
 }
 
-// Partitions is in how many parts each user is divided.
-func (s *Store) Partitions() store.Partitions { return s.partitions }
-
 // OwnSlot is a posthaste.OwnSlot of this node.
 func (s *Store) OwnSlot(user string, slot posthaste.Slot) posthaste.Slot {
 	share := s.share.Load()
-	width := posthaste.Slots / max(1, int(s.partitions))
+	width := posthaste.Slots / max(1, int(s.Division().Partitions))
 	var own []posthaste.Slot // that partitions begin with
 	for first := 0; first < posthaste.Slots; first += width {
 		if share.has(shardAt(user, posthaste.Slot(first))) {
@@ -109,24 +106,4 @@ func (s *Store) OwnSlot(user string, slot posthaste.Slot) posthaste.Slot {
 		return slot
 	}
 	return own[int(slot)%len(own)] + slot%posthaste.Slot(width)
-}
-
-const partitionsOfUser = `SELECT partitions FROM posthaste.divided`
-
-// divide notes in how many partitions the users of a database are divided, which the first node decides.
-func (s *Store) divide(ctx context.Context) error {
-	wanted := s.partitions
-	if !s.existing {
-		if _, err := s.pool.Exec(ctx, `INSERT INTO posthaste.divided (partitions) VALUES ($1) ON CONFLICT DO NOTHING`, max(1, int(wanted))); err != nil {
-			return err
-		}
-	}
-	found, err := row(ctx, s.pool, pgx.RowTo[int], partitionsOfUser)
-	if err != nil {
-		return fmt.Errorf("in how many partitions users are divided: %w", err)
-	}
-	if s.partitions = store.Partitions(found); wanted != 0 && wanted != s.partitions {
-		return fmt.Errorf("users of this database have %d partitions, and cannot have %d: start without that setting, or copy the database into a new one with it", found, wanted)
-	}
-	return nil
 }

@@ -40,7 +40,8 @@ func TestOwnSlots(t *testing.T) {
 				user := fmt.Sprint("user", user)
 				for before := range nodes {
 					share := shareOf(before, nodes)
-					s := &Store{partitions: partitions}
+					s := &Store{}
+					s.division.Store(&store.Division{Partitions: partitions})
 					s.share.Store(&share)
 					var mine int
 					for _, partition := range partitions.All(user) {

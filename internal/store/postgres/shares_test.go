@@ -1,9 +1,7 @@
 package postgres_test
 
 import (
-	"fmt"
 	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -111,19 +109,20 @@ func TestANodeThatDrainsIsNotIdle(t *testing.T) {
 	}
 }
 
-// The first node decides in how many partitions users are divided.
+// Users are divided into as many partitions as any node has asked for.
 func TestPartitionsOfADatabase(t *testing.T) {
 	url := emptyDatabase(t)
-	if got := openDivided(t, url, 4).Partitions(); got != 4 {
+	if got := openDivided(t, url, 4).Division().Partitions; got != 4 {
 		t.Errorf("a database that was to have 4 partitions has %d", got)
 	}
 	wantPartitions(t, url, 4)
-	for _, wanted := range []store.Partitions{1, 16} {
-		_, err := postgres.Open(t.Context(), url, postgres.Options{Partitions: wanted, Logger: slog.New(slog.DiscardHandler)})
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("have 4 partitions, and cannot have %d", wanted)) {
-			t.Errorf("Open for %d partitions = %v, want that it is refused", wanted, err)
+	for wanted, want := range map[store.Partitions]store.Partitions{1: 4, 4: 4} {
+		if got := openDivided(t, url, wanted).Division().Partitions; got != want {
+			t.Errorf("a node that asks for %d partitions takes users to have %d, want %d", wanted, got, want)
 		}
 	}
+	openDivided(t, url, 16)
+	wantPartitions(t, url, 16)
 	wantPartitions(t, emptyDatabase(t), 1)
 	undivided := emptyDatabase(t)
 	openDivided(t, undivided, 1)
@@ -138,7 +137,7 @@ func wantPartitions(t *testing.T, url string, want store.Partitions) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	if got := s.Partitions(); got != want {
+	if got := s.Division().Partitions; got != want {
 		t.Errorf("users have %d partitions, want %d", got, want)
 	}
 }

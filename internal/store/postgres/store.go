@@ -51,8 +51,9 @@ type Options struct {
 	// Lease is how long this node keeps its claims while nothing is heard of it: node.ShortestLease to
 	// node.LongestLease; 0: node.DefaultLease.
 	Lease time.Duration
-	// Partitions is in how many parts each user is to be divided, which package partition does. 0: as
-	// they are, or 1 in a new database. Open fails if they are divided otherwise.
+	// Partitions is in how many parts each user is to be divided at least, which package partition does.
+	// If they have fewer, they are divided again while nodes use the database. 0: as they are, or 1 in a
+	// new database.
 	Partitions store.Partitions
 	// ClaimAccepted lets a commit claim the messages that it accepts, as far as the last Claim has left
 	// slots free: see claimAccepted.
@@ -76,7 +77,8 @@ type Store struct {
 	existing    bool // the schema must be there
 	node        *node.Node
 	days        logDays
-	partitions  store.Partitions
+	division    atomic.Pointer[store.Division]
+	divided     sync.Map // user: the number of its partitions, while others have another one
 	share       atomic.Pointer[share]
 	drains      atomic.Bool // see Drain
 	series      knownSeries
@@ -112,7 +114,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		migrations: slices.Concat(schema.Migrations, options.newer), existing: options.Existing,
 		patience: cmp.Or(options.patience, claimPatience),
 		held:     newHeldClaims(options.Memory), changes: changeQueue{waiting: map[string][]*change{}}, lateResults: lateResults{claiming: map[string]bool{}},
-		days: logDays{made: map[time.Time]bool{}}, partitions: options.Partitions, series: knownSeries{hours: map[string]*hourOfUser{}}, grown: grownLogs{all: true, of: map[string]bool{}}, setAside: setAside{messages: map[messageOf]bool{}, records: map[string]bool{}},
+		days: logDays{made: map[time.Time]bool{}}, series: knownSeries{hours: map[string]*hourOfUser{}}, grown: grownLogs{all: true, of: map[string]bool{}}, setAside: setAside{messages: map[messageOf]bool{}, records: map[string]bool{}},
 		followers: logWaiters{of: map[string]*logWaiter{}},
 	}
 	s.accepted.enabled = options.ClaimAccepted
@@ -133,7 +135,8 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	})
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.share.Store(new(shareOf(0, 1)))
-	if err := s.join(ctx); err != nil {
+	s.division.Store(&store.Division{Partitions: 1})
+	if err := s.join(ctx, options.Partitions); err != nil {
 		s.disconnect()
 		return nil, node.Unavailable(err)
 	}
@@ -142,22 +145,22 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	}
 	s.loops.Go(func() { s.repeat(s.node.AliveEvery(), s.beat) })
 	s.loops.Go(s.pollCommits)
-	if s.renewShare(); s.partitions > 1 {
-		s.loops.Go(func() { s.repeat(shareEvery, s.renewShare) })
-	}
+	s.renewShare()
+	s.loops.Go(func() { s.repeat(shareEvery, s.renewShare) })
+	s.loops.Go(func() { s.repeat(divideEvery, s.divideAll) })
 	s.loops.Go(func() { s.repeat(indexEvery, s.keepIndex) })
 	s.loops.Go(s.compareLeases)
 	return s, nil
 }
 
-func (s *Store) join(ctx context.Context) error {
+func (s *Store) join(ctx context.Context, partitions store.Partitions) error {
 	if err := s.prepareSchema(ctx); err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}
-	if err := s.divide(ctx); err != nil {
+	if err := s.node.Join(ctx); err != nil { // from now on nobody is divided before this node knows how
 		return err
 	}
-	return s.node.Join(ctx)
+	return s.wantPartitions(ctx, partitions)
 }
 
 func (s *Store) prepareSchema(ctx context.Context) error {

@@ -39,6 +39,11 @@ func (s *Store) UpdateSeveral(ctx context.Context, now time.Time, scopes []store
 	}
 	var ended []store.Claim
 	err := s.call(ctx, now, users, w, func(tx *tx) error {
+		for _, scope := range scopes {
+			if scope.Partitions != 0 && scope.Partitions != tx.divided[scope.User] {
+				return store.ErrDivided
+			}
+		}
 		own, all := make([]*scopedTx, len(users)), make([]store.Tx, len(users))
 		for i, user := range users {
 			own[i] = s.scoped(tx, user)

@@ -34,7 +34,8 @@ type userTx struct {
 
 	lockTimeout time.Duration // for users; 0: as long as the context lasts
 
-	last map[string]posthaste.Position // that each locked user's log has, with what the transaction adds
+	last    map[string]posthaste.Position // that each locked user's log has, with what the transaction adds
+	divided map[string]store.Partitions   // into how many partitions users are, of locked partitions, and of users who have any
 
 	readCache
 	writeBatch
@@ -75,6 +76,7 @@ func newUserTx(ctx context.Context, s *Store, conn *pgx.Conn) *userTx {
 		readCache:  newReadCache(),
 		writeBatch: newWriteBatch(),
 		last:       map[string]posthaste.Position{},
+		divided:    map[string]store.Partitions{},
 		totals:     totals{map[string]bool{}, map[laneID]laneChange{}, map[laneID]bool{}, map[name]bool{}, nil, map[usageKey]usageChange{}},
 	}
 }
@@ -102,7 +104,7 @@ var (
 // position.
 const userRows = `
 	SELECT found.* FROM unnest($1::text[]) AS w (user_id), LATERAL (
-		SELECT user_id, position FROM posthaste.users
+		SELECT user_id, position, partitions FROM posthaste.users
 		WHERE user_id = w.user_id AND position >= (` + lastPosition + `) %s) AS found`
 
 // lastPosition is that of a user w.
@@ -120,9 +122,13 @@ func (t *userTx) lock(lock string, users []string, changes []*change) (taken []s
 	batch.Queue(lock, users).Query(func(found pgx.Rows) error {
 		var user string
 		var last int64
-		_, err := pgx.ForEachRow(found, []any{&user, &last}, func() error {
+		var divided store.Partitions
+		_, err := pgx.ForEachRow(found, []any{&user, &last, &divided}, func() error {
 			taken = append(taken, user)
-			t.last[user] = posthaste.Position(last)
+			t.last[user], t.divided[user] = posthaste.Position(last), divided
+			if whole := store.UserOf(user); t.divided[whole] == 0 || divided < t.divided[whole] {
+				t.divided[whole] = divided
+			}
 			return nil
 		})
 		return err
@@ -148,7 +154,7 @@ func (t *userTx) begin(users []string, changes []*change) error {
 	if err := t.rollback(); err != nil {
 		return err
 	}
-	if _, err := t.conn.Exec(t.ctx, createUsers, users); err != nil {
+	if _, err := t.conn.Exec(t.ctx, createUsers, users, t.store.Division().Partitions); err != nil {
 		return err
 	}
 	t.readCache = newReadCache() // it was read without a lock
@@ -157,7 +163,7 @@ func (t *userTx) begin(users []string, changes []*change) error {
 
 const createUsers = `
 	WITH made AS (INSERT INTO posthaste.indexed (user_id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING RETURNING user_id)
-	INSERT INTO posthaste.users (user_id) SELECT user_id FROM made`
+	INSERT INTO posthaste.users (user_id, partitions) SELECT user_id, $2 FROM made`
 
 // exec queues a statement.
 func (t *userTx) exec(sql string, args ...any) {
@@ -357,6 +363,15 @@ func (t *userTx) locked(user string) bool {
 }
 
 func (t *userTx) notLocked(user string) bool { return !t.locked(user) }
+
+// divisionOf is how the user of a partition is divided: that cannot change while one of its partitions is
+// locked.
+func (t *userTx) divisionOf(partition string) store.Partitions {
+	if divided, locked := t.divided[store.UserOf(partition)]; locked {
+		return divided
+	}
+	return t.store.Division().Partitions
+}
 
 // nextPosition takes the next position in a slot for a user's log. The user is locked, so positions
 // ascend in the order of commits.

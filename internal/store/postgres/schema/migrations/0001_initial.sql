@@ -12,8 +12,9 @@
 -- A transaction that writes a user's data locks the user's row first. A user has one row: whoever adds
 -- the user to indexed adds it.
 CREATE TABLE posthaste.users (
-    user_id  text COLLATE "C" NOT NULL,
-    position bigint NOT NULL DEFAULT 0, -- the last one that was taken; the next ones are above it
+    user_id    text COLLATE "C" NOT NULL,
+    position   bigint NOT NULL DEFAULT 0, -- the last one that was taken; the next ones are above it
+    partitions integer NOT NULL,          -- into how many it is divided
     PRIMARY KEY (user_id, position)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
@@ -23,13 +24,13 @@ CREATE TABLE posthaste.nodes (
     expires_at timestamptz NOT NULL,
     lease      interval NOT NULL, -- how long after its last heartbeat that is
     known      integer NOT NULL, -- version of the schema that its program knows
-    drains     boolean NOT NULL DEFAULT false -- it has no share of the lanes any more
+    drains     boolean NOT NULL DEFAULT false, -- it has no share of the lanes any more
+    partitions integer NOT NULL DEFAULT 0 -- into how many it takes users to be divided; 0: it has not said so yet
 );
 
--- In how many partitions each user is divided, which the first node decides: one row.
-CREATE TABLE posthaste.divided (
-    one        boolean PRIMARY KEY DEFAULT true CHECK (one),
-    partitions integer NOT NULL
+-- In how many partitions each user is divided, and was before: the greatest number is that of now.
+CREATE TABLE posthaste.divisions (
+    partitions integer PRIMARY KEY
 );
 
 -- Jobs that one node at a time does: any node that finds the lease free or expired.

@@ -1,0 +1,410 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste"
+	"posthaste/internal/store"
+	"posthaste/internal/store/postgres/node"
+	"posthaste/internal/store/postgres/schema"
+	"posthaste/internal/store/record"
+)
+
+// The number of partitions grows while nodes use the database. A node that starts with a greater number
+// writes it down, and each node notices that within shareEvery: from then on it reads all partitions that may
+// have something, in their order (store.Division.Growing). When all nodes have said that they do so, users
+// are divided one after the other, each in one transaction that locks it. A change that took the user to be
+// divided as before finds the new number in the user's row, and is made again; so is that of a node which
+// was taken for dead meanwhile. Other users, and the user's deliveries in flight, go on.
+//
+// What lives is moved: waiting messages with their lanes, records, and active runs' first messages. What has
+// ended stays, for its day will go as a whole.
+
+const divisions = `SELECT partitions FROM posthaste.divisions ORDER BY partitions`
+
+// Division implements store.Divisible.
+func (s *Store) Division() store.Division { return *s.division.Load() }
+
+// DivisionOf implements store.Divisible.
+func (s *Store) DivisionOf(ctx context.Context, user string, anew bool) (store.Division, error) {
+	d := s.Division()
+	if known, ok := s.divided.Load(user); ok && !anew {
+		return before(d, known.(store.Partitions)), nil
+	}
+	if !d.Growing && !anew {
+		return d, nil
+	}
+	found, err := read(ctx, s, func(ctx context.Context, q querier) (*store.Partitions, error) {
+		return row(ctx, q, pgx.RowTo[*store.Partitions], `SELECT min(partitions) FROM posthaste.users WHERE `+partitionsOf, user)
+	})
+	if err != nil {
+		return d, err
+	}
+	if found == nil { // it is new
+		return before(d, d.Partitions), nil
+	}
+	if *found > d.Partitions { // others have divided it: this node is late
+		if err := s.learnDivision(ctx); err != nil {
+			return d, node.Unavailable(err)
+		}
+		d = s.Division()
+	}
+	if *found < d.Partitions && !d.Growing { // a node was too late to notice
+		d.Growing = true
+		s.division.Store(&d)
+	}
+	s.divided.Store(user, *found)
+	return before(d, *found), nil
+}
+
+// before is the division of a user that is divided into so many partitions.
+func before(d store.Division, partitions store.Partitions) store.Division {
+	n, _ := slices.BinarySearch(d.Before, partitions)
+	return store.Division{Partitions: partitions, Before: d.Before[:n]}
+}
+
+// wantPartitions has users divided into so many partitions, unless they have more, 0: as they are.
+func (s *Store) wantPartitions(ctx context.Context, wanted store.Partitions) error {
+	if !s.existing {
+		_, err := s.pool.Exec(ctx, `
+			INSERT INTO posthaste.divisions (partitions) SELECT $1::integer
+			WHERE $2 AND $1 > ALL(SELECT partitions FROM posthaste.divisions) OR NOT EXISTS (SELECT FROM posthaste.divisions)
+			ON CONFLICT DO NOTHING`, max(1, int(wanted)), wanted > 0)
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.learnDivision(ctx); err != nil {
+		return fmt.Errorf("in how many partitions users are divided: %w", err)
+	}
+	if has := s.Division().Partitions; wanted != 0 && wanted < has {
+		s.logger.Warn("partitions.kept", "wanted", int(wanted), "partitions", int(has), "consequence", "users stay divided as they are: the number only grows")
+	}
+	return s.tellDivision(ctx)
+}
+
+// readDivision reads how users are to be divided.
+func readDivision(ctx context.Context, q querier) (d store.Division, err error) {
+	all, err := rows(ctx, q, pgx.RowTo[store.Partitions], divisions)
+	if err == nil && len(all) == 0 {
+		err = store.ErrNotFound
+	}
+	if err == nil {
+		last := len(all) - 1
+		d.Partitions, d.Before = all[last], all[:last]
+	}
+	return d, err
+}
+
+// learnDivision finds out how users are to be divided. Reads that began before have ended when this node says
+// that it knows it: that is by the next time.
+func (s *Store) learnDivision(ctx context.Context) error {
+	d, err := readDivision(ctx, s.control)
+	if err != nil {
+		return err
+	}
+	if d.Partitions == s.Division().Partitions {
+		return s.tellDivision(ctx)
+	}
+	d.Growing = len(d.Before) > 0
+	s.division.Store(&d)
+	s.lookAgain()
+	return nil
+}
+
+// tellDivision says that this node takes users to be divided as it knows.
+func (s *Store) tellDivision(ctx context.Context) error {
+	_, err := s.control.Exec(ctx, `UPDATE posthaste.nodes SET partitions = $2 WHERE node = $1 AND partitions <> $2`,
+		s.node.Number(), s.Division().Partitions)
+	return err
+}
+
+// lookAgain has those who wait for logs, and Claim, look where things are now.
+func (s *Store) lookAgain() {
+	s.followers.wakeAll()
+	s.readyLanes.lookAtAll()
+	s.signal()
+}
+
+// divideEvery is how often a node looks for users to be divided.
+const divideEvery = time.Second
+
+// divideAll divides users while some are divided as before. What fails is tried again.
+func (s *Store) divideAll() {
+	if d := s.Division(); d.Growing && !s.node.Away() {
+		if err := s.grow(s.closing, d); err != nil && s.closing.Err() == nil {
+			s.logger.Log(s.closing, store.LogLevel(node.Unavailable(err)), "user.undivided", "error", err)
+		}
+	}
+}
+
+// grow divides users, if all nodes know of it.
+func (s *Store) grow(ctx context.Context, d store.Division) error {
+	unknown, err := row(ctx, s.pool, pgx.RowTo[bool],
+		`SELECT EXISTS (SELECT FROM posthaste.nodes WHERE expires_at > clock_timestamp() AND partitions < $1)`, d.Partitions)
+	if err != nil || unknown {
+		return err
+	}
+	users, err := rows(ctx, s.pool, pgx.RowTo[string],
+		`SELECT DISTINCT split_part(user_id, '`+store.PartitionMark+`', 1) FROM posthaste.users WHERE partitions < $1`, d.Partitions)
+	if err != nil {
+		return err
+	}
+	for _, user := range users {
+		if err := s.divide(ctx, user, d); err != nil {
+			return fmt.Errorf("user %q: %w", user, err)
+		}
+	}
+	if len(users) == 0 {
+		d.Growing = false
+		s.division.Store(&d)
+		s.divided.Clear()
+	}
+	return nil
+}
+
+// partitionsOf selects the rows of a table that belong to a user $1.
+const partitionsOf = `(user_id = $1 OR user_id > $1 || chr(1) AND user_id < $1 || chr(2))`
+
+// divide divides a user, unless another node has done that.
+func (s *Store) divide(ctx context.Context, user string, d store.Division) error {
+	began, v := time.Now(), &division{ctx: ctx, Division: d, user: user}
+	err := pgx.BeginTxFunc(ctx, s.pool, schema.Committed, func(tx pgx.Tx) error {
+		v.tx = tx
+		return v.run()
+	})
+	if err == nil && v.to != nil {
+		s.logger.Info("user.divided", "user", user, "partitions", int(d.Partitions), "messages", v.moved, "seconds", time.Since(began).Seconds())
+		s.lookAgain()
+	}
+	return err
+}
+
+// division is the transaction that divides a user.
+type division struct {
+	ctx context.Context
+	tx  pgx.Tx
+	store.Division
+	user  string
+	from  []string // its partitions until now
+	to    []string // from now on
+	moved int64    // messages
+}
+
+// divideSettings let statements take what they need, by indexes: statistics may be old.
+const divideSettings = `
+	SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = '5s'; SET LOCAL jit = off;
+	SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
+
+func (v *division) run() error {
+	if err := v.exec(divideSettings); err != nil {
+		return err
+	}
+	locked, err := rows(v.ctx, v.tx, pgx.RowToStructByPos[dividedUser],
+		`SELECT user_id, position, partitions FROM posthaste.users WHERE `+partitionsOf+` ORDER BY user_id FOR UPDATE`, v.user)
+	if err != nil || !slices.ContainsFunc(locked, func(u dividedUser) bool { return u.Partitions < v.Partitions }) {
+		return err
+	}
+	var last int64
+	for _, u := range locked {
+		v.from, last = append(v.from, u.User), max(last, u.Position)
+	}
+	v.to = v.All(v.user)
+	for _, move := range []func() error{v.lives, v.records, v.begins, v.usage} {
+		if err := move(); err != nil {
+			return err
+		}
+	}
+	if err := v.lanes(last); err != nil {
+		return err
+	}
+	return v.exec(`
+		WITH made AS (INSERT INTO posthaste.indexed (user_id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING RETURNING user_id),
+		divided AS (UPDATE posthaste.users SET partitions = $2, position = $3 WHERE user_id = ANY($1))
+		INSERT INTO posthaste.users (user_id, position, partitions) SELECT user_id, $3, $2 FROM made`, v.to, v.Partitions, last)
+}
+
+// dividedUser is the row of a partition.
+type dividedUser struct {
+	User       string
+	Position   int64
+	Partitions store.Partitions
+}
+
+func (v *division) exec(sql string, args ...any) error {
+	_, err := v.tx.Exec(v.ctx, sql, args...)
+	return err
+}
+
+// partitionWith is which partition of the user of a partition has a slot, if each has so many: see
+// store.Partitions.Of.
+func partitionWith(slot, partition, slots string) string {
+	return `(SELECT split_part(` + partition + `, chr(1), 1) || CASE WHEN slot < ` + slots + ` THEN '' ELSE chr(1) || slot / ` + slots + ` * ` + slots + ` END
+		FROM (SELECT ` + slot + ` AS slot) AS s)`
+}
+
+// The slots of messages, and of what has a position as its key.
+const (
+	slotOfMessage  = `get_byte(uuid_send(id), 15) % 64`
+	slotOfPosition = `(at % 64)`
+)
+
+// ofMessages are the tables that have a message, and how it ended, which one that keeps a slot has.
+var ofMessages = []string{"messages", "ended"}
+
+// lives moves messages that wait, are claimed, or keep a slot.
+func (v *division) lives() error {
+	home := partitionWith(slotOfMessage, "user_id", "$2")
+	moved, err := v.tx.Exec(v.ctx, `UPDATE posthaste.live SET user_id = `+home+` WHERE user_id = ANY($1) AND user_id <> `+home, v.from, v.slots())
+	if err != nil {
+		return err
+	}
+	v.moved = moved.RowsAffected()
+	for _, table := range ofMessages {
+		err := v.exec(`
+			UPDATE posthaste.`+table+` SET user_id = w.home FROM (
+				SELECT l.user_id AS home, found.at FROM posthaste.live l, LATERAL (
+					SELECT ctid AS at FROM posthaste.`+table+` m WHERE m.user_id = ANY($1) AND m.id = l.id AND m.user_id <> l.user_id OFFSET 0) AS found
+				WHERE l.user_id = ANY($2)) AS w
+			WHERE ctid = w.at`, v.from, v.to)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slots is how many slots a partition has.
+func (v *division) slots() int { return posthaste.Slots / int(v.Partitions) }
+
+// recordsMoved is how many records are read at once.
+const recordsMoved = 10_000
+
+// records moves records, and what they are found by.
+func (v *division) records() error {
+	for _, from := range v.from {
+		last := recordOf{user: from}
+		for more := true; more; {
+			some, err := rows(v.ctx, v.tx, scanKey, `
+				SELECT user_id, kind, key FROM posthaste.records WHERE user_id = $1 AND (kind, key) > ($2, $3) ORDER BY kind, key LIMIT $4`,
+				from, int16(last.kind), []byte(last.key), recordsMoved)
+			if err != nil {
+				return err
+			}
+			if more = len(some) == recordsMoved; len(some) > 0 {
+				last = some[len(some)-1]
+			}
+			if err := v.move(some); err != nil {
+				return err
+			}
+		}
+	}
+	home := partitionWith(slotOfPosition, "user_id", "$2::bigint")
+	return v.exec(`UPDATE posthaste.terms SET user_id = `+home+` WHERE user_id = ANY($1) AND user_id <> `+home, v.from, v.slots())
+}
+
+func scanKey(r pgx.CollectableRow) (of recordOf, err error) {
+	var key []byte
+	err = r.Scan(&of.user, &of.kind, &key)
+	of.key = string(key)
+	return of, err
+}
+
+// move moves records to where they belong.
+func (v *division) move(some []recordOf) error {
+	home := func(r recordOf) string { return v.Of(v.user, store.RecordKey{Kind: r.kind, Key: []byte(r.key)}.Slot()) }
+	some = slices.DeleteFunc(some, func(r recordOf) bool { return home(r) == r.user })
+	if len(some) == 0 {
+		return nil
+	}
+	return v.exec(`
+		UPDATE posthaste.records SET user_id = w.home FROM (
+			SELECT w.home, found.at FROM unnest($1::text[], $2::smallint[], $3::bytea[], $4::text[]) AS w (user_id, kind, key, home), LATERAL (
+				SELECT ctid AS at FROM posthaste.records r WHERE r.user_id = w.user_id AND r.kind = w.kind AND r.key = w.key OFFSET 0) AS found) AS w
+		WHERE ctid = w.at`, append(recordColumns(some), column(some, home))...)
+}
+
+// runsRead is how many runs are read at once.
+const runsRead = 1000
+
+// begins moves the first messages of active runs, which stay as long as those, and how they ended.
+func (v *division) begins() error {
+	for _, user := range v.to {
+		var last []byte
+		for more := true; more; {
+			some, err := rows(v.ctx, v.tx, pgx.RowToStructByPos[runRow],
+				`SELECT key, value FROM posthaste.records WHERE user_id = $1 AND kind = $2 AND key > $3 ORDER BY key LIMIT $4`,
+				user, int16(store.ItemRun), append([]byte{}, last...), runsRead)
+			if err != nil {
+				return err
+			}
+			if more = len(some) == runsRead; len(some) > 0 {
+				last = some[len(some)-1].Key
+			}
+			var ids []posthaste.MessageID
+			for _, r := range some {
+				if run, err := record.DecodeRunItem(user, r.Value); err == nil && run.Active() { // else check says so
+					ids = append(ids, run.FirstID)
+				}
+			}
+			if err := v.moveEnded(ids); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+type runRow struct{ Key, Value []byte }
+
+// moveEnded moves messages to where they belong, and how they ended.
+func (v *division) moveEnded(ids []posthaste.MessageID) error {
+	homes := column(ids, func(id posthaste.MessageID) string { return v.Of(v.user, id.Slot()) })
+	for _, table := range ofMessages {
+		err := v.exec(`
+			UPDATE posthaste.`+table+` SET user_id = w.home FROM (
+				SELECT w.home, found.at FROM unnest($2::uuid[], $3::text[]) AS w (id, home), LATERAL (
+					SELECT ctid AS at FROM posthaste.`+table+` m WHERE m.user_id = ANY($1) AND m.id = w.id AND m.user_id <> w.home OFFSET 0) AS found) AS w
+			WHERE ctid = w.at`, v.from, uuids(ids), homes)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// usage counts again what there is of records, each with its size as scopedTx.Count gets it.
+func (v *division) usage() error {
+	kinds := []int16{usageDeadLetters, usageFailedRuns, usageRuns}
+	if err := v.exec(`DELETE FROM posthaste.kept WHERE user_id = ANY($1) AND kind = ANY($2)`, v.from, kinds); err != nil {
+		return err
+	}
+	return v.exec(`
+		INSERT INTO posthaste.kept (user_id, kind, day, entries, bytes)
+		SELECT user_id, CASE kind WHEN $3 THEN $4 ELSE kind END AS of, 0, count(*) FILTER (WHERE kind <> $3), sum(octet_length(value))
+		FROM posthaste.records WHERE user_id = ANY($1) AND (kind = ANY($2) OR kind = $3) GROUP BY user_id, of`,
+		v.to, kinds, int16(store.ItemRunEntry), usageRuns)
+}
+
+// lanes counts again what is in lanes, and has Claim look at all of them.
+func (v *division) lanes(last int64) error {
+	if err := v.exec(`DELETE FROM posthaste.blocked WHERE user_id = ANY($1)`, v.from); err != nil {
+		return err
+	}
+	if err := v.exec(`DELETE FROM posthaste.lanes WHERE user_id = ANY($1)`, v.from); err != nil {
+		return err
+	}
+	return v.exec(`
+		INSERT INTO posthaste.lanes (user_id, kind, lane, shard, live, in_flight, retrying, ready, moved)
+		SELECT user_id, kind, lane, shard, live, in_flight, retrying, CASE WHEN live > in_flight THEN 0 END, $3
+		FROM unnest($1::text[], $2::smallint[]) AS w (u, shard), LATERAL (
+			SELECT user_id, kind, lane, count(*) FILTER (WHERE NOT ended) AS live, count(*) FILTER (WHERE lease <> 0) AS in_flight,
+				count(*) FILTER (WHERE lease = 0 AND retried > 0 AND NOT ended) AS retrying
+			FROM posthaste.live WHERE user_id = w.u GROUP BY user_id, kind, lane) AS l`,
+		v.to, column(v.to, shardOf), last)
+}

@@ -1,0 +1,189 @@
+package postgres_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// grow has a node divide all users into so many partitions.
+func grow(t *testing.T, s *ruled, partitions store.Partitions) {
+	t.Helper()
+	if err := s.Grow(t.Context(), partitions); err != nil {
+		t.Fatal(err)
+	}
+	awaitDivided(t, s, partitions)
+}
+
+func awaitDivided(t *testing.T, s *ruled, partitions store.Partitions) {
+	t.Helper()
+	await(t, "all users are divided", func() bool {
+		s.DivideAll()
+		d := s.Division()
+		return d.Partitions == partitions && !d.Growing
+	})
+}
+
+// contents are the items that a store exports, which do not tell in how many partitions they are.
+func contents(t *testing.T, s *ruled) (items []store.Item) {
+	t.Helper()
+	err := s.Ledger.Export(t.Context(), start, func(item store.Item) error {
+		item.Key, item.Value = bytes.Clone(item.Key), bytes.Clone(item.Value)
+		items = append(items, item)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(items, func(a, b store.Item) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.User, b.User), bytes.Compare(a.Key, b.Key))
+	})
+	return items
+}
+
+// Dividing users loses nothing, and adds nothing, whatever they have.
+func TestDividingMovesEverything(t *testing.T) {
+	url := emptyDatabase(t)
+	s := open(t, url)
+	fillAll(t, s)
+	fillSlots(t, s, start.Add(time.Hour))
+	before, used := contents(t, s), usage(t, s)
+	for _, partitions := range []store.Partitions{2, 16} {
+		grow(t, s, partitions)
+		if diff := gocmp.Diff(before, contents(t, s)); diff != "" {
+			t.Errorf("with %d partitions something else is stored (-before +after):\n%s", partitions, diff)
+		}
+		if diff := gocmp.Diff(used, usage(t, s)); diff != "" {
+			t.Errorf("with %d partitions the usage differs (-before +after):\n%s", partitions, diff)
+		}
+		wantWhole(t, url)
+	}
+	served, _ := claimSlots(t, s, start.Add(2*time.Hour))
+	if len(served) != posthaste.Slots {
+		t.Errorf("after that, messages of %d slots are delivered, want all %d", len(served), posthaste.Slots)
+	}
+	wantWhole(t, url)
+}
+
+func usage(t *testing.T, s *ruled) store.Usage {
+	t.Helper()
+	u, err := s.Ledger.Usage(t.Context(), ann)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// An attempt that was in flight while its user was divided ends as any other, and frees its slot.
+func TestAttemptsGoOnWhileTheirUserIsDivided(t *testing.T) {
+	url := emptyDatabase(t)
+	s := open(t, url)
+	fillSlots(t, s, start)
+	claims, _, err := s.Claim(t.Context(), start, 4*posthaste.Slots)
+	if err != nil || len(claims) == 0 {
+		t.Fatalf("Claim = %d claims, %v, want some", len(claims), err)
+	}
+	grow(t, s, 16)
+	for i, claim := range claims {
+		if i%2 == 0 {
+			settle(t, s, store.Delivered(claim))
+		} else if err := s.Release(t.Context(), start, []store.Claim{claim}); err != nil {
+			t.Error(err)
+		}
+	}
+	if u := usage(t, s); u.InFlight != 0 || s.Held() != 0 {
+		t.Errorf("%d messages are in flight, and %d claims are held, want none", u.InFlight, s.Held())
+	}
+	wantWhole(t, url)
+	claimSlots(t, s, start.Add(time.Minute))
+	if ids, _, err := s.Ledger.LiveMessages(t.Context(), ann, store.LiveQuery{Limit: 100}); err != nil || len(ids) > 0 {
+		t.Errorf("LiveMessages = %d, %v, want that all were delivered", len(ids), err)
+	}
+}
+
+// A node that was frozen while users were divided writes nothing where it used to be.
+func TestANodeThatMissedADivision(t *testing.T) {
+	url := emptyDatabase(t)
+	frozen := open(t, url)
+	fillSlots(t, frozen, start)
+	grow(t, frozen, 4)
+	frozen.Forget()
+	fillSlots(t, frozen, start) // divided before its first change
+	frozen.Forget()
+	if err := acceptOne(t.Context(), frozen, messageOf("other", start)); err != nil { // a user whom it makes
+		t.Fatal(err)
+	}
+	awaitDivided(t, frozen, 4)
+	wantWhole(t, url)
+}
+
+func messageOf(user string, at time.Time) *posthaste.Message {
+	m := newMessage(at)
+	m.User = user
+	m.SetSlot(func(string, posthaste.Slot) posthaste.Slot { return posthaste.Slots - 1 })
+	return m
+}
+
+// Nobody is divided before each node knows of it: it would look for things where they were.
+func TestDividingWaitsForAllNodes(t *testing.T) {
+	url := emptyDatabase(t)
+	s := open(t, url)
+	fillSlots(t, s, start)
+	execute(t, url, `INSERT INTO posthaste.nodes (node, expires_at, lease, known) VALUES (12345, clock_timestamp() + '1 hour', '1 hour', 1)`)
+	if err := s.Grow(t.Context(), 4); err != nil {
+		t.Fatal(err)
+	}
+	s.DivideAll()
+	if !s.Division().Growing {
+		t.Error("users are divided although a node does not know of it")
+	}
+	execute(t, url, `UPDATE posthaste.nodes SET expires_at = clock_timestamp() WHERE node = 12345`)
+	awaitDivided(t, s, 4)
+	wantWhole(t, url)
+}
+
+// What is read while users are being divided is found, whether they are divided yet or not.
+func TestReadingWhileUsersAreDivided(t *testing.T) {
+	url := emptyDatabase(t)
+	s := open(t, url)
+	fillAll(t, s)
+	fillSlots(t, s, start.Add(time.Hour))
+	if err := s.Grow(t.Context(), 16); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	reading := make(chan error, 1)
+	go func() {
+		for ctx.Err() == nil {
+			ids, _, err := s.Ledger.LiveMessages(ctx, ann, store.LiveQuery{Limit: 1000})
+			if err == nil && len(ids) < posthaste.Slots {
+				err = errors.New("a message that waits is missing")
+			}
+			if _, failed := s.Ledger.URLGroup(ctx, ann, "g"); failed != nil {
+				err = errors.Join(err, failed)
+			}
+			if groups, failed := s.Ledger.URLGroups(ctx, ann, ""); failed != nil || len(groups.Items) != 1 {
+				err = errors.Join(err, failed, errors.New("the list of groups has not the one"))
+			}
+			if err != nil && ctx.Err() == nil {
+				reading <- err
+				return
+			}
+		}
+		reading <- nil
+	}()
+	awaitDivided(t, s, 16)
+	stop()
+	if err := <-reading; err != nil {
+		t.Error(err)
+	}
+}
