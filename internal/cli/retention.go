@@ -10,11 +10,11 @@ import (
 
 // retentionSettings configure retention and storage quota.
 type retentionSettings struct {
-	KeepLogs span `group:"retention" default:"30d" help:"Retention of the log and of finished messages: 2d to 36500d, or 0s for no limit. Data is removed in whole days."`
+	KeepLogs span `group:"retention" default:"30d" help:"Retention of the log and of ended messages: 2d to 36500d, or 0s for no limit. Data is removed in whole days."`
 	KeepDLQ  span `group:"retention" default:"90d" help:"Retention of the dead letter queues, of messages and of workflow runs: 1s to 36500d, or 0s for no limit."`
-	KeepRuns span `group:"retention" default:"30d" help:"Retention of finished workflow runs: 1s to 36500d, or 0s for no limit. Runs in the DLQ are kept regardless."`
+	KeepRuns span `group:"retention" default:"30d" help:"Retention of ended workflow runs: 1s to 36500d, or 0s for no limit. Runs in the DLQ are kept regardless."`
 
-	KeepBytes byteSize `group:"retention" default:"0B" help:"Storage quota of each user: 64MiB to 1048576GiB, or 0B for no limit. Above it, the oldest days of the log are removed, then those of dead letters and finished runs. The last two days are always kept."`
+	KeepBytes byteSize `group:"retention" default:"0B" help:"Storage quota of each user: 64MiB to 1048576GiB, or 0B for no limit. Above it, the oldest days of the log are removed, then those of dead letters and ended runs. The last two days are always kept."`
 
 	KeepFor []string `group:"retention" placeholder:"USER:KIND=VALUE" help:"Retention of one user, overriding --keep-logs, --keep-dlq, --keep-runs or --keep-bytes: KIND is logs, dlq, runs or bytes, as in acme:logs=7d or acme:bytes=10GB. Write a comma in a user ID as \\,."`
 }

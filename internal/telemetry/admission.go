@@ -25,7 +25,7 @@ func RegisterAdmission(registerer prometheus.Registerer, requests, bodies func()
 	r.NewGaugeFunc(prometheus.GaugeOpts{Name: "requests_working", Help: "API requests being served."}, func() float64 { return float64(requests().Held) })
 	r.NewGaugeFunc(prometheus.GaugeOpts{Name: "request_body_bytes", Help: "Memory reserved for request bodies."}, func() float64 { return float64(bodies().Held) })
 	r.NewGaugeFunc(prometheus.GaugeOpts{Name: "requests_waiting", Help: "Requests waiting to be admitted."}, sum(func(u admission.Usage) float64 { return float64(u.Waiting) }))
-	r.NewCounterFunc(prometheus.CounterOpts{Name: "requests_refused_total", Help: "Requests rejected with 429 or 503 because a request, memory or user limit was reached."}, sum(func(u admission.Usage) float64 { return float64(u.Refused) }))
+	r.NewCounterFunc(prometheus.CounterOpts{Name: "requests_refused_total", Help: "Requests refused with 429 or 503 because a request, memory or user limit was reached."}, sum(func(u admission.Usage) float64 { return float64(u.Refused) }))
 }
 
 // RegisterConnections registers how many clients are connected.

@@ -94,7 +94,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		attempts:   counters(r.NewCounterVec(prometheus.CounterOpts{Name: "attempts_total", Help: "Delivery attempts, by outcome."}, []string{"outcome"}), outcomes),
 		failed:     counters(r.NewCounterVec(prometheus.CounterOpts{Name: "failed_total", Help: "Permanent failures: messages and runs moved to a dead letter queue, and alerts that could not be delivered."}, []string{"kind"}), failedKinds),
 		runs:       counters(r.NewCounterVec(prometheus.CounterOpts{Name: "runs_total", Help: "Workflow runs that entered a state."}, []string{"state"}), runStates),
-		missed:     r.NewCounter(prometheus.CounterOpts{Name: "ticks_missed_total", Help: "Schedule ticks that published no message, because no server was running or the message was rejected."}),
+		missed:     r.NewCounter(prometheus.CounterOpts{Name: "ticks_missed_total", Help: "Schedule ticks that published no message, because no server was running or the message was refused."}),
 		inFlight:   r.NewGauge(prometheus.GaugeOpts{Name: "attempts_in_flight", Help: "Attempts in progress."}),
 		delivery:   r.NewHistogram(prometheus.HistogramOpts{Name: "delivery_seconds", Help: "Time from when a message became due until it was delivered, including retries.", Buckets: deliveryBounds}),
 		attempt:    r.NewHistogram(prometheus.HistogramOpts{Name: "attempt_seconds", Help: "Duration of an attempt, from the start of its request to its result.", Buckets: attemptBounds}),

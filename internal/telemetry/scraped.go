@@ -83,7 +83,7 @@ func RegisterStore(registerer prometheus.Registerer, s StatsReader, now func() t
 			{gauge, describe("store_bytes", "Disk space used by the store."), func(s store.Stats) float64 { return float64(s.DiskBytes) }},
 			{gauge, describe("store_set_aside_records", "Unreadable records found since startup; they are skipped and stay stored."), func(s store.Stats) float64 { return float64(s.SetAside) }},
 			{gauge, describe("store_free_bytes", "Free space on the store's disk; 0 if unknown."), func(s store.Stats) float64 { return float64(s.FreeBytes) }},
-			{gauge, describe("store_full", "1 while free disk space is below the reserve and new work is rejected, else 0."), func(s store.Stats) float64 {
+			{gauge, describe("store_full", "1 while free disk space is below the reserve and new work is refused, else 0."), func(s store.Stats) float64 {
 				if s.Full {
 					return 1
 				}
