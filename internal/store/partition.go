@@ -17,6 +17,10 @@ type Divisible interface {
 	// Division is how users are divided, or are being divided.
 	Division() Division
 
+	// Reading is Division for a read, until done is called with its error: until then nothing is moved from
+	// where the read looks.
+	Reading(ctx context.Context) (d Division, done func(*error), err error)
+
 	// DivisionOf is how a user is divided, as far as is known or, if that was wrong, anew: an Update whose
 	// Scope says otherwise fails with ErrDivided.
 	DivisionOf(ctx context.Context, user string, anew bool) (Division, error)

@@ -124,6 +124,11 @@ func (s *Store) CloseLogs(context.Context, []string, posthaste.Position) (postha
 // Division implements store.Divisible. It never changes.
 func (s *Store) Division() store.Division { return store.Division{Partitions: s.partitions} }
 
+// Reading implements store.Divisible.
+func (s *Store) Reading(context.Context) (store.Division, func(*error), error) {
+	return s.Division(), func(*error) {}, nil
+}
+
 // DivisionOf implements store.Divisible.
 func (s *Store) DivisionOf(context.Context, string, bool) (store.Division, error) {
 	return s.Division(), nil

@@ -83,8 +83,12 @@ func countedIn(c *store.Count) counted {
 }
 
 // Counts implements store.Log.
-func (s *Store) Counts(ctx context.Context, user string, from, until time.Time, visit func(*store.Count)) error {
-	d := s.below.Division()
+func (s *Store) Counts(ctx context.Context, user string, from, until time.Time, visit func(*store.Count)) (err error) {
+	d, done, err := s.below.Reading(ctx)
+	if err != nil {
+		return err
+	}
+	defer done(&err)
 	var all []store.Count
 	at := map[counted]int{} // in all
 	for _, partition := range d.All(user) {
@@ -118,7 +122,11 @@ type growing struct {
 
 // Watch implements store.Backend.
 func (s *Store) Watch(ctx context.Context, user string) (end posthaste.Position, grown <-chan struct{}, err error) {
-	d := s.below.Division()
+	d, done, err := s.below.Reading(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer done(&err)
 	if d.Whole() {
 		return s.Backend.Watch(ctx, user)
 	}

@@ -80,8 +80,12 @@ func (all page) fill(ctx context.Context, s *Store, entries int) error {
 }
 
 // Events implements store.Log.
-func (s *Store) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (posthaste.Position, bool, error) {
-	d := s.below.Division()
+func (s *Store) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (next posthaste.Position, more bool, err error) {
+	d, done, err := s.below.Reading(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	defer done(&err)
 	if d.Whole() {
 		return s.Backend.Events(ctx, user, query, visit)
 	}

@@ -24,8 +24,12 @@ func newReader(d store.Division, user string, in set) reader {
 }
 
 // View implements store.Backend. A partition is opened when it is read.
-func (s *Store) View(ctx context.Context, scope store.Scope, read func(store.Reader) error) error {
-	d := s.below.Division()
+func (s *Store) View(ctx context.Context, scope store.Scope, read func(store.Reader) error) (err error) {
+	d, done, err := s.below.Reading(ctx)
+	if err != nil {
+		return err
+	}
+	defer done(&err)
 	if d.Whole() || scope.User == "" {
 		return s.Backend.View(ctx, scope, read)
 	}

@@ -12,23 +12,32 @@ import (
 )
 
 // LiveMessages implements store.Backend: one partition after the other, until there are as many as are
-// wanted, so that a few are changed in one commit wherever they are. A cursor says in which it goes on.
+// wanted, so that a few are changed in one commit wherever they are. A cursor begins with the first
+// slot of the one in which it goes on.
 func (s *Store) LiveMessages(ctx context.Context, user string, query store.LiveQuery) (ids []posthaste.MessageID, cursor string, err error) {
-	d := s.below.Division()
+	d, done, err := s.below.Reading(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer done(&err)
 	all := d.All(user)
 	n, most := 0, query.Limit
 	if query.Cursor != "" {
-		number, own, found := strings.Cut(query.Cursor, ".")
-		if n, err = strconv.Atoi(number); err != nil || !found || n < 0 || n >= len(all) {
+		first, own, found := strings.Cut(query.Cursor, ".")
+		slot, err := strconv.Atoi(first)
+		if err != nil || !found || slot < 0 || slot >= posthaste.Slots {
 			return nil, "", posthaste.Invalidf("cursor %q is not one that this server made", query.Cursor)
 		}
-		query.Cursor = own
+		n, query.Cursor = d.Number(posthaste.Slot(slot)), own
 	}
 	for {
 		query.Limit = most - len(ids)
 		some, next, err := s.Backend.LiveMessages(ctx, all[n], query)
 		if err != nil {
 			return nil, "", err
+		}
+		if d.Growing { // some may have been moved
+			some = slices.DeleteFunc(some, func(id posthaste.MessageID) bool { return slices.Contains(ids, id) })
 		}
 		ids = append(ids, some...)
 		if next == "" {
@@ -38,7 +47,7 @@ func (s *Store) LiveMessages(ctx context.Context, user string, query store.LiveQ
 		case n == len(all):
 			return ids, "", nil
 		case next != "" || len(ids) >= most:
-			return ids, strconv.Itoa(n) + "." + next, nil
+			return ids, strconv.Itoa(int(store.FirstSlot(all[n]))) + "." + next, nil
 		}
 		query.Cursor = ""
 	}
@@ -46,7 +55,11 @@ func (s *Store) LiveMessages(ctx context.Context, user string, query store.LiveQ
 
 // DropDays implements store.Backend. A day counts once.
 func (s *Store) DropDays(ctx context.Context, user string, before time.Time) (days int, err error) {
-	d := s.below.Division()
+	d, done, err := s.below.Reading(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer done(&err)
 	usage, err := s.Usage(ctx, user)
 	if err != nil {
 		return 0, err
@@ -65,7 +78,7 @@ func (s *Store) DropDays(ctx context.Context, user string, before time.Time) (da
 }
 
 // Usage implements store.Backend.
-func (s *Store) Usage(ctx context.Context, user string) (store.Usage, error) {
+func (s *Store) Usage(ctx context.Context, user string) (total store.Usage, err error) {
 	if user == "" {
 		usage, err := s.Backend.Usage(ctx, "")
 		for i := range usage.Users {
@@ -74,8 +87,11 @@ func (s *Store) Usage(ctx context.Context, user string) (store.Usage, error) {
 		usage.Users = slices.Compact(usage.Users)
 		return usage, err
 	}
-	d := s.below.Division()
-	var total store.Usage
+	d, done, err := s.below.Reading(ctx)
+	if err != nil {
+		return store.Usage{}, err
+	}
+	defer done(&err)
 	for _, partition := range d.All(user) {
 		own, err := s.Backend.Usage(ctx, partition)
 		if err != nil {

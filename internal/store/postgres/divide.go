@@ -2,11 +2,15 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -17,23 +21,114 @@ import (
 
 // The number of partitions grows while nodes use the database. A node that starts with a greater number
 // writes it down, and each node notices that within shareEvery: from then on it reads all partitions that may
-// have something, in their order (store.Division.Growing). When all nodes have said that they do so, users
-// are divided one after the other, each in one transaction that locks it. A change that took the user to be
-// divided as before finds the new number in the user's row, and is made again; so is that of a node which
-// was taken for dead meanwhile. Other users, and the user's deliveries in flight, go on.
+// have something, in their order (store.Division.Growing). When its reads that began before have ended, it
+// says so. When all nodes have, users are divided one after the other, each in one transaction that locks
+// it. A change that took the user to be divided as before finds the new number in the user's row, and is
+// made again; so is that of a node which was taken for dead meanwhile. Deliveries in flight go on.
 //
 // What lives is moved: waiting messages with their lanes, records, and active runs' first messages. What has
 // ended stays, for its day will go as a whole.
 
-const divisions = `SELECT partitions FROM posthaste.divisions ORDER BY partitions`
+const allDivisions = `SELECT partitions FROM posthaste.divisions ORDER BY partitions`
+
+// knownDivision is how this node takes users to be divided.
+type knownDivision struct {
+	store.Division
+	reads atomic.Int64 // that go on by it
+}
+
+// divisions is what this node knows of how users are divided.
+type divisions struct {
+	now     atomic.Pointer[knownDivision]
+	users   sync.Map     // user: the number of its partitions, while others have another one
+	learned atomic.Int64 // when it was found out last, since opened
+	opened  time.Time
+
+	mu     sync.Mutex
+	former []*knownDivision // by which reads may go on
+	told   toldDivision
+}
+
+// toldDivision is which node has said that it knows of a number.
+type toldDivision struct {
+	node       int64
+	partitions store.Partitions
+}
+
+// replace sets what is known, unless somebody else has.
+func (d *divisions) replace(old *knownDivision, by store.Division) (done bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if done = d.now.CompareAndSwap(old, &knownDivision{Division: by}); done && old != nil {
+		d.former = append(d.former, old)
+	}
+	return done
+}
+
+// toTell returns what is to be said now, if anything is.
+func (d *divisions) toTell(node int64) (told toldDivision, now bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.former = slices.DeleteFunc(d.former, func(k *knownDivision) bool { return k.reads.Load() == 0 })
+	told = toldDivision{node, d.now.Load().Partitions}
+	return told, len(d.former) == 0 && d.told != told
+}
+
+func (d *divisions) setTold(told toldDivision) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.told = told
+}
+
+// divisionStale is after how long a node that has not found out how users are divided may have been frozen,
+// and taken for dead.
+const divisionStale = 2 * time.Second
+
+func (d *divisions) stale() bool {
+	return time.Since(d.opened)-time.Duration(d.learned.Load()) > divisionStale
+}
 
 // Division implements store.Divisible.
-func (s *Store) Division() store.Division { return *s.division.Load() }
+func (s *Store) Division() store.Division { return s.divisions.now.Load().Division }
+
+// Reading implements store.Divisible.
+func (s *Store) Reading(ctx context.Context) (d store.Division, done func(*error), err error) {
+	if s.divisions.stale() {
+		if err := s.refreshDivision(ctx); err != nil {
+			return d, nil, err
+		}
+	}
+	for {
+		k := s.divisions.now.Load()
+		k.reads.Add(1)
+		if s.divisions.now.Load() == k {
+			return k.Division, func(err *error) { s.endReading(ctx, k, err) }, nil
+		}
+		k.reads.Add(-1) // it may not have been seen
+	}
+}
+
+// endReading ends a read. Of a node that was frozen meanwhile it may have missed something.
+func (s *Store) endReading(ctx context.Context, k *knownDivision, err *error) {
+	k.reads.Add(-1)
+	if *err != nil || !s.divisions.stale() {
+		return
+	}
+	if *err = s.refreshDivision(ctx); *err == nil && s.Division().Partitions != k.Partitions {
+		*err = fmt.Errorf("%w: users were divided while this node was frozen", store.ErrUnavailable)
+	}
+}
+
+func (s *Store) refreshDivision(ctx context.Context) error {
+	_, err := read(ctx, s, func(ctx context.Context, _ querier) (struct{}, error) { return struct{}{}, s.learnDivision(ctx) })
+	return err
+}
 
 // DivisionOf implements store.Divisible.
 func (s *Store) DivisionOf(ctx context.Context, user string, anew bool) (store.Division, error) {
-	d := s.Division()
-	if known, ok := s.divided.Load(user); ok && !anew {
+	k := s.divisions.now.Load()
+	d := k.Division
+	if known, ok := s.divisions.users.Load(user); ok && !anew {
 		return before(d, known.(store.Partitions)), nil
 	}
 	if !d.Growing && !anew {
@@ -56,9 +151,9 @@ func (s *Store) DivisionOf(ctx context.Context, user string, anew bool) (store.D
 	}
 	if *found < d.Partitions && !d.Growing { // a node was too late to notice
 		d.Growing = true
-		s.division.Store(&d)
+		s.divisions.replace(k, d)
 	}
-	s.divided.Store(user, *found)
+	s.divisions.users.Store(user, *found)
 	return before(d, *found), nil
 }
 
@@ -85,12 +180,12 @@ func (s *Store) wantPartitions(ctx context.Context, wanted store.Partitions) err
 	if has := s.Division().Partitions; wanted != 0 && wanted < has {
 		s.logger.Warn("partitions.kept", "wanted", int(wanted), "partitions", int(has), "consequence", "users stay divided as they are: the number only grows")
 	}
-	return s.tellDivision(ctx)
+	return nil
 }
 
 // readDivision reads how users are to be divided.
 func readDivision(ctx context.Context, q querier) (d store.Division, err error) {
-	all, err := rows(ctx, q, pgx.RowTo[store.Partitions], divisions)
+	all, err := rows(ctx, q, pgx.RowTo[store.Partitions], allDivisions)
 	if err == nil && len(all) == 0 {
 		err = store.ErrNotFound
 	}
@@ -101,26 +196,33 @@ func readDivision(ctx context.Context, q querier) (d store.Division, err error) 
 	return d, err
 }
 
-// learnDivision finds out how users are to be divided. Reads that began before have ended when this node says
-// that it knows it: that is by the next time.
+// learnDivision finds out how users are to be divided.
 func (s *Store) learnDivision(ctx context.Context) error {
+	k := s.divisions.now.Load()
+	began := time.Since(s.divisions.opened)
 	d, err := readDivision(ctx, s.control)
 	if err != nil {
 		return err
 	}
-	if d.Partitions == s.Division().Partitions {
-		return s.tellDivision(ctx)
+	s.divisions.learned.Store(int64(began))
+	if d.Growing = len(d.Before) > 0; d.Partitions != k.Partitions && s.divisions.replace(k, d) {
+		s.lookAgain()
 	}
-	d.Growing = len(d.Before) > 0
-	s.division.Store(&d)
-	s.lookAgain()
-	return nil
+	return s.tellDivision(ctx)
 }
 
-// tellDivision says that this node takes users to be divided as it knows.
+// tellDivision says that this node takes users to be divided as it knows, when nothing is read otherwise any
+// more.
 func (s *Store) tellDivision(ctx context.Context) error {
-	_, err := s.control.Exec(ctx, `UPDATE posthaste.nodes SET partitions = $2 WHERE node = $1 AND partitions <> $2`,
-		s.node.Number(), s.Division().Partitions)
+	tell, now := s.divisions.toTell(s.node.Number())
+	if !now {
+		return nil
+	}
+	s.lookAgain() // who began to wait meanwhile may wait for too little
+	_, err := s.control.Exec(ctx, `UPDATE posthaste.nodes SET partitions = $2 WHERE node = $1`, tell.node, tell.partitions)
+	if err == nil {
+		s.divisions.setTold(tell)
+	}
 	return err
 }
 
@@ -136,48 +238,52 @@ const divideEvery = time.Second
 
 // divideAll divides users while some are divided as before. What fails is tried again.
 func (s *Store) divideAll() {
-	if d := s.Division(); d.Growing && !s.node.Away() {
-		if err := s.grow(s.closing, d); err != nil && s.closing.Err() == nil {
+	if k := s.divisions.now.Load(); k.Growing && !s.node.Away() {
+		if err := s.grow(s.closing, k); err != nil && s.closing.Err() == nil {
 			s.logger.Log(s.closing, store.LogLevel(node.Unavailable(err)), "user.undivided", "error", err)
 		}
 	}
 }
 
 // grow divides users, if all nodes know of it.
-func (s *Store) grow(ctx context.Context, d store.Division) error {
+func (s *Store) grow(ctx context.Context, k *knownDivision) error {
 	unknown, err := row(ctx, s.pool, pgx.RowTo[bool],
-		`SELECT EXISTS (SELECT FROM posthaste.nodes WHERE expires_at > clock_timestamp() AND partitions < $1)`, d.Partitions)
+		`SELECT EXISTS (SELECT FROM posthaste.nodes WHERE expires_at > clock_timestamp() AND partitions < $1)`, k.Partitions)
 	if err != nil || unknown {
 		return err
 	}
 	users, err := rows(ctx, s.pool, pgx.RowTo[string],
-		`SELECT DISTINCT split_part(user_id, '`+store.PartitionMark+`', 1) FROM posthaste.users WHERE partitions < $1`, d.Partitions)
+		`SELECT DISTINCT split_part(user_id, '`+store.PartitionMark+`', 1) FROM posthaste.users WHERE partitions < $1`, k.Partitions)
 	if err != nil {
 		return err
 	}
 	for _, user := range users {
-		if err := s.divide(ctx, user, d); err != nil {
-			return fmt.Errorf("user %q: %w", user, err)
+		if failed := s.divide(ctx, user, k.Division); failed != nil {
+			err = errors.Join(err, fmt.Errorf("user %q: %w", user, failed))
 		}
 	}
-	if len(users) == 0 {
+	if d := k.Division; len(users) == 0 {
 		d.Growing = false
-		s.division.Store(&d)
-		s.divided.Clear()
+		if s.divisions.replace(k, d) {
+			s.divisions.users.Clear()
+		}
 	}
-	return nil
+	return err
 }
 
 // partitionsOf selects the rows of a table that belong to a user $1.
 const partitionsOf = `(user_id = $1 OR user_id > $1 || chr(1) AND user_id < $1 || chr(2))`
 
-// divide divides a user, unless another node has done that.
+// divide divides a user, unless another node has done that, or is about to.
 func (s *Store) divide(ctx context.Context, user string, d store.Division) error {
 	began, v := time.Now(), &division{ctx: ctx, Division: d, user: user}
 	err := pgx.BeginTxFunc(ctx, s.pool, schema.Committed, func(tx pgx.Tx) error {
 		v.tx = tx
 		return v.run()
 	})
+	if said, ok := errors.AsType[*pgconn.PgError](err); ok && said.Code == lockNotAvailable {
+		return nil // the next time
+	}
 	if err == nil && v.to != nil {
 		s.logger.Info("user.divided", "user", user, "partitions", int(d.Partitions), "messages", v.moved, "seconds", time.Since(began).Seconds())
 		s.lookAgain()
@@ -198,7 +304,7 @@ type division struct {
 
 // divideSettings let statements take what they need, by indexes: statistics may be old.
 const divideSettings = `
-	SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = '5s'; SET LOCAL jit = off;
+	SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '2s'; SET LOCAL idle_in_transaction_session_timeout = '5s'; SET LOCAL jit = off;
 	SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
 
 func (v *division) run() error {
@@ -225,7 +331,7 @@ func (v *division) run() error {
 	}
 	return v.exec(`
 		WITH made AS (INSERT INTO posthaste.indexed (user_id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING RETURNING user_id),
-		divided AS (UPDATE posthaste.users SET partitions = $2, position = $3 WHERE user_id = ANY($1))
+		divided AS (UPDATE posthaste.users SET partitions = $2, position = greatest(position, $3) WHERE user_id = ANY($1))
 		INSERT INTO posthaste.users (user_id, position, partitions) SELECT user_id, $3, $2 FROM made`, v.to, v.Partitions, last)
 }
 

@@ -110,6 +110,40 @@ func TestAttemptsGoOnWhileTheirUserIsDivided(t *testing.T) {
 	}
 }
 
+// What was moved goes with its last event, wherever that is: also a message that has ended, but keeps its slot
+// in a queue until its callback has.
+func TestRetentionAfterADivision(t *testing.T) {
+	url := emptyDatabase(t)
+	s := open(t, url)
+	lingers := newMessage(start)
+	lingers.Queue = "q"
+	lingers.SetSlot(keepSlot)
+	if err := acceptOne(t.Context(), s, lingers); err != nil {
+		t.Fatal(err)
+	}
+	callback := newMessage(start)
+	callback.SourceID, callback.NotBefore = lingers.ID, start.Add(time.Hour)
+	delivered := store.Delivered(claimOne(t, s, lingers))
+	delivered.Callbacks = []store.Callback{{Message: callback}}
+	settle(t, s, delivered)
+	fillSlots(t, s, start.Add(time.Hour))
+	grow(t, s, 16)
+	wantWhole(t, url)
+	if partition := s.Division().Of(ann, lingers.ID.Slot()); partition == ann {
+		t.Fatal("the message is in the first partition, from which nothing is moved")
+	}
+	claimSlots(t, s, start.Add(2*time.Hour))
+	if _, err := s.Trim(t.Context(), ann, store.Horizon{Log: start.Add(72 * time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	wantWhole(t, url)
+	if left := contents(t, s); slices.ContainsFunc(left, func(i store.Item) bool { return i.Kind == store.ItemMessage }) {
+		t.Errorf("after their days have gone, messages are left: %v", left)
+	}
+}
+
+func keepSlot(_ string, slot posthaste.Slot) posthaste.Slot { return slot }
+
 // A node that was frozen while users were divided writes nothing where it used to be.
 func TestANodeThatMissedADivision(t *testing.T) {
 	url := emptyDatabase(t)
@@ -143,12 +177,45 @@ func TestDividingWaitsForAllNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.DivideAll()
-	if !s.Division().Growing {
-		t.Error("users are divided although a node does not know of it")
+	if d, err := s.DivisionOf(t.Context(), ann, true); err != nil || d.Partitions != 1 {
+		t.Errorf("DivisionOf = %+v, %v; want that the user is not divided while a node does not know of it", d, err)
 	}
+	fillSlots(t, s, start) // meanwhile all goes on
+	if n := len(logged(t, s)); n != 2*posthaste.Slots {
+		t.Errorf("the log has %d events, want %d", n, 2*posthaste.Slots)
+	}
+	fillSlots(t, s, start)
 	execute(t, url, `UPDATE posthaste.nodes SET expires_at = clock_timestamp() WHERE node = 12345`)
 	awaitDivided(t, s, 4)
 	wantWhole(t, url)
+}
+
+// A node that was frozen while users were divided finds out before it reads.
+func TestAReaderThatMissedADivision(t *testing.T) {
+	s := open(t, emptyDatabase(t))
+	grow(t, s, 4)
+	fillSlots(t, s, start)
+	s.Forget()
+	if n := len(logged(t, s)); n != posthaste.Slots {
+		t.Errorf("it reads %d events, want %d", n, posthaste.Slots)
+	}
+	s.Forget()
+	end, _, err := s.Ledger.Watch(t.Context(), ann)
+	all := logged(t, s)
+	if last := all[len(all)-1]; err != nil || end < last.Position {
+		t.Errorf("Watch = %d, %v, want at least the last event at %d", end, err, last.Position)
+	}
+}
+
+// logged reads the log of a user.
+func logged(t *testing.T, s *ruled) (entries []store.Entry) {
+	t.Helper()
+	query := store.EventQuery{High: posthaste.MaxPosition, OldestFirst: true, Limit: 1000}
+	_, more, err := s.Ledger.Events(t.Context(), ann, query, func(e *store.Entry) error { entries = append(entries, *e); return nil })
+	if err != nil || more {
+		t.Fatalf("Events: more = %t, %v", more, err)
+	}
+	return entries
 }
 
 // What is read while users are being divided is found, whether they are divided yet or not.

@@ -40,8 +40,10 @@ func TestHistories(t *testing.T) {
 // growing joins the nodes of an empty database whose users are divided again from time to time.
 func growing(t *testing.T) store.Store {
 	t.Helper()
-	s := divided(t, 1).(patient)
-	return &grower{patient: s, t: t}
+	url := emptyDatabase(t)
+	t.Cleanup(func() { wantWhole(t, url) })
+	s := openWith(t, url, postgres.Options{}.WithPatience(claimPatience).DividingLate())
+	return &grower{patient: patient{s.Ledger, s.Store}, t: t}
 }
 
 // grower divides users after some claims.
@@ -58,7 +60,7 @@ func (g *grower) Claim(ctx context.Context, now time.Time, limit int) ([]store.C
 			g.t.Error(err)
 		}
 	}
-	if g.claims == 5 || g.claims == 11 { // in between some users are not divided yet
+	if g.claims == 5 || g.claims == 8 || g.claims == 11 { // in between some users are not divided yet
 		g.below.DivideAll()
 	}
 	return g.patient.Claim(ctx, now, limit)

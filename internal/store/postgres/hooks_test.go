@@ -103,13 +103,20 @@ func (s *Store) Grow(ctx context.Context, partitions store.Partitions) error {
 	return s.wantPartitions(ctx, partitions)
 }
 
+// DividingLate are options of a store that divides users only by DivideAll.
+func (o Options) DividingLate() Options {
+	o.divideLate = true
+	return o
+}
+
 // DivideAll divides users now, if all nodes know of it.
 func (s *Store) DivideAll() { s.divideAll() }
 
 // Forget has this node take users to be undivided, as one that was frozen does.
 func (s *Store) Forget() {
-	s.division.Store(&store.Division{Partitions: 1})
-	s.divided.Clear()
+	s.divisions.replace(s.divisions.now.Load(), store.Division{Partitions: 1})
+	s.divisions.users.Clear()
+	s.divisions.learned.Store(-int64(time.Hour))
 }
 
 // Held is how many claims this node works on.

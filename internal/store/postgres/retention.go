@@ -51,7 +51,7 @@ func (s *Store) trimLog(ctx context.Context, user string, before time.Time) (int
 	return len(days), errors.Join(s.dropDays(ctx, before), s.trimLanes(ctx, user))
 }
 
-// trimLanes removes lanes without a message.
+// trimLanes removes lanes without a message, of a partition that the user has.
 func (s *Store) trimLanes(ctx context.Context, user string) error {
 	for gone := int64(lanesAtOnce); gone == lanesAtOnce; {
 		err := s.change(ctx, time.Time{}, []string{user}, prefetch{}, func(tx *tx) error {
@@ -61,7 +61,7 @@ func (s *Store) trimLanes(ctx context.Context, user string) error {
 			return err
 		})
 		if err != nil {
-			return err
+			return ignore(err, store.ErrDivided)
 		}
 	}
 	return nil
@@ -77,9 +77,13 @@ func (s *Store) trimDay(ctx context.Context, user string, begins time.Time) erro
 	if err := s.trimCounts(ctx, user, begins); err != nil { // of an hour without counts nothing is found
 		return err
 	}
+	others, err := s.otherPartitions(ctx, user)
+	if err != nil {
+		return err
+	}
 	for more := true; more; {
-		err := s.change(ctx, time.Time{}, []string{user}, prefetch{}, func(tx *tx) (err error) {
-			more, err = tx.trimBlocks(user, span)
+		err := s.change(ctx, time.Time{}, append(others, user), prefetch{}, func(tx *tx) (err error) {
+			more, err = tx.trimBlocks(user, others, span)
 			return err
 		})
 		if err != nil {
@@ -87,6 +91,15 @@ func (s *Store) trimDay(ctx context.Context, user string, begins time.Time) erro
 		}
 	}
 	return nil
+}
+
+// otherPartitions returns the partitions into which messages may have been moved whose events are in this one.
+func (s *Store) otherPartitions(ctx context.Context, partition string) ([]string, error) {
+	if len(s.Division().Before) == 0 {
+		return nil, nil
+	}
+	return rows(ctx, s.pool, pgx.RowTo[string],
+		`SELECT user_id FROM posthaste.users WHERE `+partitionsOf+` AND user_id <> $2`, store.UserOf(partition), partition)
 }
 
 // span is an inclusive range of positions.
@@ -123,8 +136,8 @@ func (s *Store) trimPostings(ctx context.Context, user string, in span) error {
 type postingKey struct{ Term, First int64 }
 
 // trimBlocks removes the first blocks of a day, and those of their messages that have no event
-// behind it. It reports whether there are more.
-func (tx *tx) trimBlocks(user string, in span) (more bool, err error) {
+// behind it, wherever those are. It reports whether there are more.
+func (tx *tx) trimBlocks(user string, others []string, in span) (more bool, err error) {
 	gone, err := rows(tx.ctx, tx, scanBlock, `
 		DELETE FROM posthaste.events WHERE user_id = $1 AND first BETWEEN $2 AND (SELECT max(first) FROM (
 			SELECT first FROM posthaste.events WHERE user_id = $1 AND first BETWEEN $2 AND $3 ORDER BY first LIMIT $4) AS portion)
@@ -143,7 +156,7 @@ func (tx *tx) trimBlocks(user string, in span) (more bool, err error) {
 	}
 	tx.exec(`DELETE FROM posthaste.responses WHERE user_id = $1 AND first BETWEEN $2 AND $3`,
 		user, int64(in.low), int64(last))
-	return len(gone) == blocksAtOnce, tx.trimMessages(user, of.ids, in.high+1)
+	return len(gone) == blocksAtOnce, tx.trimMessages(user, others, of.ids, in.high+1)
 }
 
 // idSet is a set of ids in order.
@@ -162,22 +175,24 @@ func (s *idSet) add(id posthaste.MessageID) {
 	}
 }
 
-// trimMessages removes ended messages without an event from a position on. An unreadable one
-// stays: it may have started an active run.
-func (tx *tx) trimMessages(user string, ids []posthaste.MessageID, end posthaste.Position) error {
+// trimMessages removes ended messages without an event from a position on. One that was moved into another
+// partition goes with its events there, if it has any. An unreadable one stays: it may have started an active run.
+func (tx *tx) trimMessages(user string, others []string, ids []posthaste.MessageID, end posthaste.Position) error {
+	all := append([]string{user}, others...)
 	for more := true; more; {
 		var err error
-		if more, err = indexLogs(tx.ctx, tx.conn, &tx.store.series, []string{user}); err != nil {
+		if more, err = indexLogs(tx.ctx, tx.conn, &tx.store.series, all); err != nil {
 			return err
 		}
 	}
 	terms := column(ids, func(id posthaste.MessageID) int64 { return termColumn(index.Message(id)) })
 	ended, err := rows(tx.ctx, tx, scanMessage, `
 		SELECT m.* FROM unnest($2::uuid[], $3::bigint[]) AS w (i, term), LATERAL (
-			SELECT user_id, id, record FROM posthaste.messages WHERE user_id = $1 AND id = w.i OFFSET 0) AS m
-		WHERE NOT EXISTS (SELECT FROM posthaste.live WHERE user_id = $1 AND id = w.i OFFSET 0)
-			AND NOT EXISTS (SELECT FROM posthaste.postings p WHERE p.user_id = $1 AND p.term = w.term AND p.first >= $4 OFFSET 0)`,
-		user, uuids(ids), terms, int64(end))
+			SELECT user_id, id, record FROM posthaste.messages WHERE user_id = ANY($5) AND id = w.i OFFSET 0) AS m
+		WHERE NOT EXISTS (SELECT FROM posthaste.live WHERE user_id = ANY($5) AND id = w.i OFFSET 0)
+			AND NOT EXISTS (SELECT FROM posthaste.postings p WHERE p.user_id = $1 AND p.term = w.term AND p.first >= $4 OFFSET 0)
+			AND (m.user_id = $1 OR NOT EXISTS (SELECT FROM posthaste.postings p WHERE p.user_id = m.user_id AND p.term = w.term OFFSET 0))`,
+		user, uuids(ids), terms, int64(end), all)
 	if err != nil {
 		return err
 	}

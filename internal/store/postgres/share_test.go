@@ -41,7 +41,7 @@ func TestOwnSlots(t *testing.T) {
 				for before := range nodes {
 					share := shareOf(before, nodes)
 					s := &Store{}
-					s.division.Store(&store.Division{Partitions: partitions})
+					s.divisions.replace(nil, store.Division{Partitions: partitions})
 					s.share.Store(&share)
 					var mine int
 					for _, partition := range partitions.All(user) {

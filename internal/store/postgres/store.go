@@ -64,6 +64,7 @@ type Options struct {
 	newer       schema.Migrator      // migrations that the program knows beside its own
 	clockOffset func() time.Duration // added to this node's clock, for tests
 	patience    time.Duration        // in place of claimPatience, for tests
+	divideLate  bool                 // only if a test asks for it
 	tracer      pgx.QueryTracer      // of statements, for tests
 }
 
@@ -77,8 +78,7 @@ type Store struct {
 	existing    bool // the schema must be there
 	node        *node.Node
 	days        logDays
-	division    atomic.Pointer[store.Division]
-	divided     sync.Map // user: the number of its partitions, while others have another one
+	divisions   divisions
 	share       atomic.Pointer[share]
 	drains      atomic.Bool // see Drain
 	series      knownSeries
@@ -135,7 +135,8 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	})
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.share.Store(new(shareOf(0, 1)))
-	s.division.Store(&store.Division{Partitions: 1})
+	s.divisions.opened = time.Now()
+	s.divisions.replace(nil, store.Division{Partitions: 1})
 	if err := s.join(ctx, options.Partitions); err != nil {
 		s.disconnect()
 		return nil, node.Unavailable(err)
@@ -147,7 +148,9 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	s.loops.Go(s.pollCommits)
 	s.renewShare()
 	s.loops.Go(func() { s.repeat(shareEvery, s.renewShare) })
-	s.loops.Go(func() { s.repeat(divideEvery, s.divideAll) })
+	if !options.divideLate {
+		s.loops.Go(func() { s.repeat(divideEvery, s.divideAll) })
+	}
 	s.loops.Go(func() { s.repeat(indexEvery, s.keepIndex) })
 	s.loops.Go(s.compareLeases)
 	return s, nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -147,23 +148,49 @@ func (t *userTx) lock(lock string, users []string, changes []*change) (taken []s
 
 // begin locks users, and creates their rows if they are new.
 func (t *userTx) begin(users []string, changes []*change) error {
-	taken, err := t.lock(lockUserRows, users, changes)
-	if err != nil || len(taken) == len(users) {
-		return err
+	for made := false; ; made = true {
+		taken, err := t.lock(lockUserRows, users, changes)
+		if err != nil || len(taken) == len(users) {
+			return err
+		}
+		if err := t.rollback(); err != nil {
+			return err
+		}
+		if made { // the user is not divided into that partition
+			return store.ErrDivided
+		}
+		if err := t.store.createUsers(t.ctx, t.conn, users); err != nil {
+			return err
+		}
+		t.readCache = newReadCache() // it was read without a lock
 	}
-	if err := t.rollback(); err != nil {
-		return err
+}
+
+// createUsers makes the rows of the users of partitions, unless they exist: all rows of a user at once.
+func (s *Store) createUsers(ctx context.Context, conn execer, partitions []string) error {
+	d := s.Division().Partitions
+	var whole, parts []string
+	for _, user := range slices.Compact(slices.Sorted(slices.Values(column(partitions, store.UserOf)))) {
+		for _, part := range slices.Compact(d.All(user)) {
+			whole, parts = append(whole, user), append(parts, part)
+		}
 	}
-	if _, err := t.conn.Exec(t.ctx, createUsers, users, t.store.Division().Partitions); err != nil {
-		return err
-	}
-	t.readCache = newReadCache() // it was read without a lock
-	return t.begin(users, changes)
+	_, err := conn.Exec(ctx, createUsers, whole, parts, d)
+	return err
+}
+
+// execer is a pool or a connection.
+type execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
 const createUsers = `
-	WITH made AS (INSERT INTO posthaste.indexed (user_id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING RETURNING user_id)
-	INSERT INTO posthaste.users (user_id, partitions) SELECT user_id, $2 FROM made`
+	WITH made AS (
+		INSERT INTO posthaste.indexed (user_id) SELECT part FROM unnest($1::text[], $2::text[]) AS w (whole, part) WHERE part = whole
+		ON CONFLICT DO NOTHING RETURNING user_id),
+	parts AS MATERIALIZED (SELECT whole, part FROM made JOIN unnest($1::text[], $2::text[]) AS w (whole, part) ON whole = user_id),
+	others AS (INSERT INTO posthaste.indexed (user_id) SELECT part FROM parts WHERE part <> whole)
+	INSERT INTO posthaste.users (user_id, partitions) SELECT part, $3 FROM parts`
 
 // exec queues a statement.
 func (t *userTx) exec(sql string, args ...any) {

@@ -90,7 +90,7 @@ func (s *Store) raise(ctx context.Context, ends []logEnd, to posthaste.Position)
 	behind := slices.DeleteFunc(ends, func(e logEnd) bool { return e.at >= to })
 	users := column(behind, func(e logEnd) string { return e.user })
 	if slices.ContainsFunc(behind, func(e logEnd) bool { return e.at == 0 }) {
-		if _, err := s.pool.Exec(ctx, createUsers, users, s.Division().Partitions); err != nil {
+		if err := s.createUsers(ctx, s.pool, users); err != nil {
 			return 0, err
 		}
 	}
