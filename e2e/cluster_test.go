@@ -20,6 +20,7 @@ import (
 
 var (
 	clusterKills = flag.Int("cluster-kills", 6, "how often the cluster test kills a node")
+	clusterLoad  = flag.Int("cluster-load", 2, "how many publishers each node has in the cluster test")
 	growTo       = flag.Int("grow-to", 4, "into how many partitions users are divided while the cluster test kills nodes")
 	nodeLease    = flag.Duration("node-lease", 10*time.Second, "how long nodes of a database keep their claims while nothing is heard of them")
 )
@@ -45,7 +46,7 @@ const (
 // attempts are at the destination at once, and no more begin in a second, than may, every
 // run ends, and a dead node's work is taken over soon after its lease. For a long run:
 //
-//	go test -race -run 'TestCluster$' -timeout 1h ./e2e -backend postgres -cluster-kills=200
+//	go test -race -run 'TestCluster$' -timeout 1h ./e2e -backend postgres -cluster-kills=200 -cluster-load=4
 func TestCluster(t *testing.T) {
 	random := newRandom(t)
 	o := newClusterOrdeal(t, newFleet(t, 3))
@@ -100,9 +101,8 @@ func newClusterOrdeal(t *testing.T, f *fleet) *clusterOrdeal {
 
 // load starts publishers at each node.
 func (o *clusterOrdeal) load(random *rand.Rand) {
-	const publishersOfNode = 4
 	for _, n := range o.fleet.nodes {
-		for range publishersOfNode {
+		for range *clusterLoad {
 			own := rand.New(rand.NewPCG(random.Uint64(), random.Uint64()))
 			o.working.Go(func() { n.whileOpen(func(c *client) error { return o.publishOne(c, own) }) })
 		}

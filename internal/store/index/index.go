@@ -70,6 +70,22 @@ func Message(id posthaste.MessageID) store.Term {
 	return store.Term{Field: fieldMessage, Hash: binary.BigEndian.Uint64(id[:8]) >> 4 & hashMask}
 }
 
+// LeastMessage and MostMessage are the bounds of the ids of messages that have the same term as one.
+func LeastMessage(id posthaste.MessageID) posthaste.MessageID { return withoutTerm(id, 0) }
+
+// MostMessage is the upper bound.
+func MostMessage(id posthaste.MessageID) posthaste.MessageID { return withoutTerm(id, 0xff) }
+
+// withoutTerm returns an id with other bits where the term says nothing.
+func withoutTerm(id posthaste.MessageID, bits byte) posthaste.MessageID {
+	const half = 7 // the byte of which the term has the upper half
+	id[half] = id[half]&0xf0 | bits&0x0f
+	for i := half + 1; i < len(id); i++ {
+		id[i] = bits
+	}
+	return id
+}
+
 // CreatedAt returns when the message of a term was created; ok is false for any other term.
 func CreatedAt(t store.Term) (at time.Time, ok bool) {
 	return time.UnixMilli(int64(t.Hash >> belowTime)), t.Field == fieldMessage

@@ -169,11 +169,12 @@ func (c *checker) hour(user string, tail, value []byte) error {
 
 // endDay compares the counts of the current day with its events.
 func (c *checker) endDay() {
-	for user, hours := range c.series.TooMany() {
+	tooMany := c.series.TooMany()
+	if c.unread {
+		clear(tooMany)
+	}
+	for user, hours := range tooMany {
 		for hour := range hours {
-			if c.unread {
-				break
-			}
 			c.report.Add("log of user %q: the hour from %s has fewer events of a series than are counted", user, time.UnixMilli(hour).UTC().Format(time.RFC3339))
 		}
 	}

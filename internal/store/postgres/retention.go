@@ -175,7 +175,8 @@ func (s *idSet) add(id posthaste.MessageID) {
 	}
 }
 
-// trimMessages removes ended messages without an event from a position on. One that was moved into another
+// trimMessages removes ended messages without an event from a position on: those with some ids, and those that are
+// found by the same terms, which may have stayed for the events of these. One that was moved into another
 // partition goes with its events there, if it has any. An unreadable one stays: it may have started an active run.
 func (tx *tx) trimMessages(user string, others []string, ids []posthaste.MessageID, end posthaste.Position) error {
 	all := append([]string{user}, others...)
@@ -186,13 +187,15 @@ func (tx *tx) trimMessages(user string, others []string, ids []posthaste.Message
 		}
 	}
 	terms := column(ids, func(id posthaste.MessageID) int64 { return termColumn(index.Message(id)) })
+	least := column(ids, func(id posthaste.MessageID) [16]byte { return index.LeastMessage(id) })
+	most := column(ids, func(id posthaste.MessageID) [16]byte { return index.MostMessage(id) })
 	ended, err := rows(tx.ctx, tx, scanMessage, `
-		SELECT m.* FROM unnest($2::uuid[], $3::bigint[]) AS w (i, term), LATERAL (
-			SELECT user_id, id, record FROM posthaste.messages WHERE user_id = ANY($5) AND id = w.i OFFSET 0) AS m
-		WHERE NOT EXISTS (SELECT FROM posthaste.live WHERE user_id = ANY($5) AND id = w.i OFFSET 0)
+		SELECT DISTINCT ON (m.user_id, m.id) m.* FROM unnest($2::uuid[], $6::uuid[], $3::bigint[]) AS w (least, most, term), LATERAL (
+			SELECT user_id, id, record FROM posthaste.messages WHERE user_id = ANY($5) AND id BETWEEN w.least AND w.most OFFSET 0) AS m
+		WHERE NOT EXISTS (SELECT FROM posthaste.live WHERE user_id = ANY($5) AND id = m.id OFFSET 0)
 			AND NOT EXISTS (SELECT FROM posthaste.postings p WHERE p.user_id = $1 AND p.term = w.term AND p.first >= $4 OFFSET 0)
 			AND (m.user_id = $1 OR NOT EXISTS (SELECT FROM posthaste.postings p WHERE p.user_id = m.user_id AND p.term = w.term OFFSET 0))`,
-		user, uuids(ids), terms, int64(end), all)
+		user, least, terms, int64(end), all, most)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"posthaste"
 	"posthaste/internal/store"
+	"posthaste/internal/store/index"
 	"posthaste/internal/store/postgres"
 )
 
@@ -65,6 +67,45 @@ func TestTrimDropsEmptyDays(t *testing.T) {
 	var lanes int
 	if err := reader.QueryRow(t.Context(), `SELECT count(*) FROM posthaste.lanes`).Scan(&lanes); err != nil || lanes > 0 {
 		t.Errorf("there are %d lanes, %v, and no message is in one", lanes, err)
+	}
+}
+
+// A message goes although another one is found by the same term, which begins with the time in milliseconds, and
+// has events of later days.
+func TestTrimRemovesWhatHasTheSameTerm(t *testing.T) {
+	const day = 24 * time.Hour
+	s := open(t, emptyDatabase(t))
+	now, later := newMessage(start), newMessage(start)
+	later.ID = now.ID
+	later.ID[len(later.ID)-2]++
+	later.NotBefore = start.Add(day)
+	if index.Message(now.ID) != index.Message(later.ID) {
+		t.Fatal("the messages have different terms")
+	}
+	for _, m := range []*posthaste.Message{now, later} {
+		if err := acceptOne(t.Context(), s, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, m := range []*posthaste.Message{now, later} {
+		at := start.Add(time.Duration(i) * day)
+		claims, _, err := s.Claim(t.Context(), at, 10)
+		if err != nil || len(claims) != 1 || claims[0].Message.ID != m.ID {
+			t.Fatalf("Claim = %v, %v, want one", claims, err)
+		}
+		if _, err := s.Settle(t.Context(), at, store.Delivered(claims[0])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 2 {
+		if _, err := s.Trim(t.Context(), ann, store.Horizon{Log: start.Add(time.Duration(i+1) * day)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range []*posthaste.Message{now, later} {
+		if _, err := s.Message(t.Context(), ann, m.ID); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Message = %v, want that message %s is gone", err, m.ID)
+		}
 	}
 }
 
