@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -120,6 +122,12 @@ func (f *fleet) killOne(random *rand.Rand) {
 	time.Sleep(time.Duration(random.Int64N(int64(longestAbsence))))
 	n.launch()
 	n.open()
+}
+
+// allDivided reports whether all users have as many partitions as the last node has asked for.
+func (f *fleet) allDivided() bool {
+	schema, err := exec.Command(binary, "schema", "show", "--output", "json", "--database-url", f.url).Output()
+	return err == nil && strings.Contains(string(schema), fmt.Sprintf(`"partitions":%d,"undivided":0`, f.partitions))
 }
 
 // restartDatabase stops the database as a crash does, and starts it again. It returns

@@ -9,7 +9,7 @@ import (
 
 // schemaCommand is about the version of a database's schema, which servers bring up to date.
 type schemaCommand struct {
-	Show schemaShowCommand `cmd:"" help:"Show a database's schema version, and the versions that its servers support."`
+	Show schemaShowCommand `cmd:"" help:"Show a database's schema version, the versions that its servers support, and into how many partitions users are divided."`
 }
 
 // schemaShowCommand shows where the schema stands.
@@ -45,5 +45,9 @@ func (c *schemaShowCommand) Run(t terminal) error {
 	for _, n := range at.Nodes {
 		rows = append(rows, []cell{{text: "node " + strconv.FormatInt(n.Node, 10)}, {text: strconv.Itoa(n.Known)}})
 	}
-	return columns{{"OF", 14}, {name: "VERSION"}}.writeRows(t.Out, rows)
+	rows = append(rows,
+		[]cell{{text: "partitions"}, {text: strconv.Itoa(at.Partitions)}},
+		[]cell{{text: "users with fewer"}, {text: strconv.Itoa(at.Undivided)}},
+	)
+	return columns{{"OF", 16}, {name: "VERSION, NUMBER"}}.writeRows(t.Out, rows)
 }

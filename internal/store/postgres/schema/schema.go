@@ -15,6 +15,9 @@ type Schema struct {
 	Needs   int         `json:"needs"`   // the version that a program must know at least
 	Known   int         `json:"known"`   // the version that this program knows
 	Nodes   []KnownNode `json:"nodes"`   // that live
+
+	Partitions int `json:"partitions"` // into how many users are divided
+	Undivided  int `json:"undivided"`  // users that still have fewer
 }
 
 // KnownNode is a node and which version of the schema its program knows.
@@ -42,8 +45,13 @@ func Read(ctx context.Context, q Querier) (Schema, error) {
 	if err != nil {
 		return at, err
 	}
-	at.Nodes, err = pgx.CollectRows(found, pgx.RowToStructByPos[KnownNode])
-	return at, err
+	if at.Nodes, err = pgx.CollectRows(found, pgx.RowToStructByPos[KnownNode]); err != nil {
+		return at, err
+	}
+	return at, q.QueryRow(ctx, `
+		WITH of AS (SELECT coalesce(max(partitions), 1) AS partitions FROM posthaste.divisions)
+		SELECT of.partitions, (SELECT count(DISTINCT split_part(user_id, chr(1), 1)) FROM posthaste.users u WHERE u.partitions < of.partitions)
+		FROM of`).Scan(&at.Partitions, &at.Undivided)
 }
 
 // errNone says that nothing is kept in a database.
