@@ -276,7 +276,7 @@ const partitionsOf = `(user_id = $1 OR user_id > $1 || chr(1) AND user_id < $1 |
 
 // divide divides a user, unless another node has done that, or is about to.
 func (s *Store) divide(ctx context.Context, user string, d store.Division) error {
-	began, v := time.Now(), &division{ctx: ctx, Division: d, user: user}
+	began, v := time.Now(), &dividing{ctx: ctx, Division: d, user: user}
 	err := pgx.BeginTxFunc(ctx, s.pool, schema.Committed, func(tx pgx.Tx) error {
 		v.tx = tx
 		return v.run()
@@ -291,8 +291,8 @@ func (s *Store) divide(ctx context.Context, user string, d store.Division) error
 	return err
 }
 
-// division is the transaction that divides a user.
-type division struct {
+// dividing is the transaction that divides a user.
+type dividing struct {
 	ctx context.Context
 	tx  pgx.Tx
 	store.Division
@@ -307,7 +307,7 @@ const divideSettings = `
 	SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '2s'; SET LOCAL idle_in_transaction_session_timeout = '5s'; SET LOCAL jit = off;
 	SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
 
-func (v *division) run() error {
+func (v *dividing) run() error {
 	if err := v.exec(divideSettings); err != nil {
 		return err
 	}
@@ -342,7 +342,7 @@ type dividedUser struct {
 	Partitions store.Partitions
 }
 
-func (v *division) exec(sql string, args ...any) error {
+func (v *dividing) exec(sql string, args ...any) error {
 	_, err := v.tx.Exec(v.ctx, sql, args...)
 	return err
 }
@@ -364,7 +364,7 @@ const (
 var ofMessages = []string{"messages", "ended"}
 
 // lives moves messages that wait, are claimed, or keep a slot.
-func (v *division) lives() error {
+func (v *dividing) lives() error {
 	home := partitionWith(slotOfMessage, "user_id", "$2")
 	moved, err := v.tx.Exec(v.ctx, `UPDATE posthaste.live SET user_id = `+home+` WHERE user_id = ANY($1) AND user_id <> `+home, v.from, v.slots())
 	if err != nil {
@@ -386,13 +386,13 @@ func (v *division) lives() error {
 }
 
 // slots is how many slots a partition has.
-func (v *division) slots() int { return posthaste.Slots / int(v.Partitions) }
+func (v *dividing) slots() int { return posthaste.Slots / int(v.Partitions) }
 
 // recordsMoved is how many records are read at once.
 const recordsMoved = 10_000
 
 // records moves records, and what they are found by.
-func (v *division) records() error {
+func (v *dividing) records() error {
 	for _, from := range v.from {
 		last := recordOf{user: from}
 		for more := true; more; {
@@ -422,7 +422,7 @@ func scanKey(r pgx.CollectableRow) (of recordOf, err error) {
 }
 
 // move moves records to where they belong.
-func (v *division) move(some []recordOf) error {
+func (v *dividing) move(some []recordOf) error {
 	home := func(r recordOf) string { return v.Of(v.user, store.RecordKey{Kind: r.kind, Key: []byte(r.key)}.Slot()) }
 	some = slices.DeleteFunc(some, func(r recordOf) bool { return home(r) == r.user })
 	if len(some) == 0 {
@@ -439,7 +439,7 @@ func (v *division) move(some []recordOf) error {
 const runsRead = 1000
 
 // begins moves the first messages of active runs, which stay as long as those, and how they ended.
-func (v *division) begins() error {
+func (v *dividing) begins() error {
 	for _, user := range v.to {
 		var last []byte
 		for more := true; more; {
@@ -469,7 +469,7 @@ func (v *division) begins() error {
 type runRow struct{ Key, Value []byte }
 
 // moveEnded moves messages to where they belong, and how they ended.
-func (v *division) moveEnded(ids []posthaste.MessageID) error {
+func (v *dividing) moveEnded(ids []posthaste.MessageID) error {
 	homes := column(ids, func(id posthaste.MessageID) string { return v.Of(v.user, id.Slot()) })
 	for _, table := range ofMessages {
 		err := v.exec(`
@@ -485,7 +485,7 @@ func (v *division) moveEnded(ids []posthaste.MessageID) error {
 }
 
 // usage counts again what there is of records, each with its size as scopedTx.Count gets it.
-func (v *division) usage() error {
+func (v *dividing) usage() error {
 	kinds := []int16{usageDeadLetters, usageFailedRuns, usageRuns}
 	if err := v.exec(`DELETE FROM posthaste.kept WHERE user_id = ANY($1) AND kind = ANY($2)`, v.from, kinds); err != nil {
 		return err
@@ -498,7 +498,7 @@ func (v *division) usage() error {
 }
 
 // lanes counts again what is in lanes, and has Claim look at all of them.
-func (v *division) lanes(last int64) error {
+func (v *dividing) lanes(last int64) error {
 	if err := v.exec(`DELETE FROM posthaste.blocked WHERE user_id = ANY($1)`, v.from); err != nil {
 		return err
 	}
