@@ -31,7 +31,7 @@ type client struct {
 func newClient(base, token string) *client {
 	const connections = 64
 	return &client{base: base, token: token, http: &http.Client{
-		Transport: newDescribedTransport(&http.Transport{MaxIdleConnsPerHost: connections}, undescribed.add),
+		Transport: &describedTransport{&http.Transport{MaxIdleConnsPerHost: connections}, undescribed.add, ofClients},
 	}}
 }
 

@@ -60,7 +60,7 @@ func (f *follower) take(entry logEntry) {
 
 // readOn reads a page, and pauses at the end of the log, where more reports that there is none.
 func (f *follower) readOn(c *client) (more bool, err error) {
-	const pause = 20 * time.Millisecond
+	const pause = 100 * time.Millisecond // a page may have a thousand entries, which take long to read again
 	more, err = f.read(context.Background(), c)
 	if err == nil && !more {
 		time.Sleep(pause)
