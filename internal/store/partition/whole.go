@@ -59,7 +59,7 @@ func (s *Store) DropDays(ctx context.Context, user string, before time.Time) (da
 	if err != nil {
 		return 0, err
 	}
-	defer done(&err)
+	done(&err) // it may last, and the days of other partitions can go the next time
 	usage, err := s.Usage(ctx, user)
 	if err != nil {
 		return 0, err

@@ -44,6 +44,8 @@ type divisions struct {
 	learned atomic.Int64 // when it was found out last, since opened
 	opened  time.Time
 
+	refreshing sync.Mutex // held by who finds it out for a read
+
 	mu     sync.Mutex
 	former []*knownDivision // by which reads may go on
 	told   toldDivision
@@ -98,28 +100,37 @@ func (s *Store) Reading(ctx context.Context) (d store.Division, done func(*error
 			return d, nil, err
 		}
 	}
-	for {
+	for began := time.Now(); ; {
 		k := s.divisions.now.Load()
 		k.reads.Add(1)
 		if s.divisions.now.Load() == k {
-			return k.Division, func(err *error) { s.endReading(ctx, k, err) }, nil
+			return k.Division, func(err *error) { s.endReading(ctx, k, began, err) }, nil
 		}
 		k.reads.Add(-1) // it may not have been seen
 	}
 }
 
 // endReading ends a read. Of a node that was frozen meanwhile it may have missed something.
-func (s *Store) endReading(ctx context.Context, k *knownDivision, err *error) {
+func (s *Store) endReading(ctx context.Context, k *knownDivision, began time.Time, err *error) {
 	k.reads.Add(-1)
-	if *err != nil || !s.divisions.stale() {
+	if *err != nil || time.Since(began) < divisionStale {
 		return
 	}
-	if *err = s.refreshDivision(ctx); *err == nil && s.Division().Partitions != k.Partitions {
-		*err = fmt.Errorf("%w: users were divided while this node was frozen", store.ErrUnavailable)
+	if s.divisions.stale() {
+		*err = s.refreshDivision(ctx)
+	}
+	if *err == nil && s.Division().Partitions != k.Partitions {
+		*err = fmt.Errorf("%w: users were divided while this was read", store.ErrUnavailable)
 	}
 }
 
+// refreshDivision finds out how users are to be divided, unless somebody else just has.
 func (s *Store) refreshDivision(ctx context.Context) error {
+	s.divisions.refreshing.Lock()
+	defer s.divisions.refreshing.Unlock()
+	if !s.divisions.stale() {
+		return nil
+	}
 	_, err := read(ctx, s, func(ctx context.Context, _ querier) (struct{}, error) { return struct{}{}, s.learnDivision(ctx) })
 	return err
 }
@@ -155,6 +166,22 @@ func (s *Store) DivisionOf(ctx context.Context, user string, anew bool) (store.D
 	}
 	s.divisions.users.Store(user, *found)
 	return before(d, *found), nil
+}
+
+// divisionOfNew is how a new user is divided: as all nodes know, for those that know of fewer partitions would
+// not look in all.
+func (s *Store) divisionOfNew(ctx context.Context, q querier) (store.Partitions, error) {
+	d := s.Division()
+	if len(d.Before) == 0 {
+		return d.Partitions, nil
+	}
+	known, err := row(ctx, q, pgx.RowTo[store.Partitions],
+		`SELECT coalesce(min(partitions), $1) FROM posthaste.nodes WHERE expires_at > clock_timestamp()`, d.Partitions)
+	if err != nil || known >= d.Partitions {
+		return d.Partitions, err
+	}
+	n, _ := slices.BinarySearch(d.Before, known+1)
+	return d.Before[max(0, n-1)], nil
 }
 
 // before is the division of a user that is divided into so many partitions.
@@ -219,7 +246,7 @@ func (s *Store) tellDivision(ctx context.Context) error {
 		return nil
 	}
 	s.lookAgain() // who began to wait meanwhile may wait for too little
-	_, err := s.control.Exec(ctx, `UPDATE posthaste.nodes SET partitions = $2 WHERE node = $1`, tell.node, tell.partitions)
+	_, err := s.control.Exec(ctx, `UPDATE posthaste.nodes SET partitions = greatest(partitions, $2) WHERE node = $1`, tell.node, tell.partitions)
 	if err == nil {
 		s.divisions.setTold(tell)
 	}

@@ -142,6 +142,42 @@ func TestRetentionAfterADivision(t *testing.T) {
 	}
 }
 
+// A message that was moved twice stays as long as any partition has an event of it.
+func TestRetentionAfterTwoDivisions(t *testing.T) {
+	const day = 24 * time.Hour
+	url := emptyDatabase(t)
+	s := open(t, url)
+	lingers := newMessage(start)
+	lingers.Queue = "q"
+	lingers.SetSlot(keepSlot)
+	if err := acceptOne(t.Context(), s, lingers); err != nil {
+		t.Fatal(err)
+	}
+	grow(t, s, 4)
+	callback := newMessage(start.Add(day))
+	callback.SourceID, callback.NotBefore = lingers.ID, start.Add(day)
+	delivered := store.Delivered(claimOne(t, s, lingers))
+	delivered.Callbacks = []store.Callback{{Message: callback}}
+	if _, err := s.Settle(t.Context(), start.Add(day), delivered); err != nil {
+		t.Fatal(err)
+	}
+	second := s.Division().Of(ann, lingers.ID.Slot())
+	grow(t, s, 16)
+	if third := s.Division().Of(ann, lingers.ID.Slot()); second == ann || third == second {
+		t.Fatalf("the message was in %q, and is in %q", second, third)
+	}
+	claimSlots(t, s, start.Add(day))
+	for i := range 3 {
+		if _, err := s.Trim(t.Context(), ann, store.Horizon{Log: start.Add(time.Duration(i+1) * day)}); err != nil {
+			t.Fatal(err)
+		}
+		wantWhole(t, url)
+	}
+	if left := contents(t, s); slices.ContainsFunc(left, func(i store.Item) bool { return i.Kind == store.ItemMessage }) {
+		t.Errorf("after their days have gone, messages are left: %v", left)
+	}
+}
+
 func keepSlot(_ string, slot posthaste.Slot) posthaste.Slot { return slot }
 
 // A node that was frozen while users were divided writes nothing where it used to be.
@@ -179,6 +215,12 @@ func TestDividingWaitsForAllNodes(t *testing.T) {
 	s.DivideAll()
 	if d, err := s.DivisionOf(t.Context(), ann, true); err != nil || d.Partitions != 1 {
 		t.Errorf("DivisionOf = %+v, %v; want that the user is not divided while a node does not know of it", d, err)
+	}
+	if err := acceptOne(t.Context(), s, messageOf("new", start)); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := s.DivisionOf(t.Context(), "new", true); err != nil || d.Partitions != 1 {
+		t.Errorf("DivisionOf = %+v, %v; want that a new user is not divided either", d, err)
 	}
 	fillSlots(t, s, start) // meanwhile all goes on
 	if n := len(logged(t, s)); n != 2*posthaste.Slots {

@@ -77,12 +77,12 @@ func (s *Store) trimDay(ctx context.Context, user string, begins time.Time) erro
 	if err := s.trimCounts(ctx, user, begins); err != nil { // of an hour without counts nothing is found
 		return err
 	}
-	others, err := s.otherPartitions(ctx, user)
-	if err != nil {
-		return err
-	}
 	for more := true; more; {
-		err := s.change(ctx, time.Time{}, append(others, user), prefetch{}, func(tx *tx) (err error) {
+		others, err := s.otherPartitions(ctx, user)
+		if err != nil {
+			return err
+		}
+		err = s.change(ctx, time.Time{}, append(others, user), prefetch{}, func(tx *tx) (err error) {
 			more, err = tx.trimBlocks(user, others, span)
 			return err
 		})
@@ -177,7 +177,7 @@ func (s *idSet) add(id posthaste.MessageID) {
 
 // trimMessages removes ended messages without an event from a position on: those with some ids, and those that are
 // found by the same terms, which may have stayed for the events of these. One that was moved into another
-// partition goes with its events there, if it has any. An unreadable one stays: it may have started an active run.
+// partition goes with its events in others, if it has any. An unreadable one stays: it may have started an active run.
 func (tx *tx) trimMessages(user string, others []string, ids []posthaste.MessageID, end posthaste.Position) error {
 	all := append([]string{user}, others...)
 	for more := true; more; {
@@ -194,7 +194,8 @@ func (tx *tx) trimMessages(user string, others []string, ids []posthaste.Message
 			SELECT user_id, id, record FROM posthaste.messages WHERE user_id = ANY($5) AND id BETWEEN w.least AND w.most OFFSET 0) AS m
 		WHERE NOT EXISTS (SELECT FROM posthaste.live WHERE user_id = ANY($5) AND id = m.id OFFSET 0)
 			AND NOT EXISTS (SELECT FROM posthaste.postings p WHERE p.user_id = $1 AND p.term = w.term AND p.first >= $4 OFFSET 0)
-			AND (m.user_id = $1 OR NOT EXISTS (SELECT FROM posthaste.postings p WHERE p.user_id = m.user_id AND p.term = w.term OFFSET 0))`,
+			AND (m.user_id = $1 OR NOT EXISTS (
+				SELECT FROM posthaste.postings p WHERE p.user_id = ANY($5) AND p.user_id <> $1 AND p.term = w.term OFFSET 0))`,
 		user, least, terms, int64(end), all, most)
 	if err != nil {
 		return err

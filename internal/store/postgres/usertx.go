@@ -168,19 +168,23 @@ func (t *userTx) begin(users []string, changes []*change) error {
 
 // createUsers makes the rows of the users of partitions, unless they exist: all rows of a user at once.
 func (s *Store) createUsers(ctx context.Context, conn execer, partitions []string) error {
-	d := s.Division().Partitions
+	d, err := s.divisionOfNew(ctx, conn)
+	if err != nil {
+		return err
+	}
 	var whole, parts []string
 	for _, user := range slices.Compact(slices.Sorted(slices.Values(column(partitions, store.UserOf)))) {
 		for _, part := range slices.Compact(d.All(user)) {
 			whole, parts = append(whole, user), append(parts, part)
 		}
 	}
-	_, err := conn.Exec(ctx, createUsers, whole, parts, d)
+	_, err = conn.Exec(ctx, createUsers, whole, parts, d)
 	return err
 }
 
 // execer is a pool or a connection.
 type execer interface {
+	querier
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 

@@ -68,11 +68,11 @@ func (s *Store) CloseLogs(ctx context.Context, users []string, upTo posthaste.Po
 	})
 }
 
-// readEnds returns where the logs of users end, those without a row at 0.
+// readEnds returns where the logs of users end that have a row. A user gets the rows of all its partitions at once,
+// above what it has.
 func readEnds(ctx context.Context, q querier, users []string) ([]logEnd, error) {
 	return rows(ctx, q, scanEnd, `
-		SELECT w.user_id, coalesce((SELECT position FROM posthaste.users u WHERE u.user_id = w.user_id), 0)
-		FROM unnest($1::text[]) AS w (user_id)`, users)
+		SELECT user_id, position FROM posthaste.users WHERE user_id = ANY($1)`, users)
 }
 
 func scanEnd(r pgx.CollectableRow) (e logEnd, err error) {
@@ -85,15 +85,13 @@ func scanEnd(r pgx.CollectableRow) (e logEnd, err error) {
 // closeWait is how long a reader waits for a transaction that may still add to what it is to show.
 const closeWait = "1s"
 
+// closeNoWait is how long it waits for others after that.
+const closeNoWait = "1ms"
+
 // raise raises the ends of logs, first of those that nobody writes to.
 func (s *Store) raise(ctx context.Context, ends []logEnd, to posthaste.Position) (end posthaste.Position, err error) {
 	behind := slices.DeleteFunc(ends, func(e logEnd) bool { return e.at >= to })
 	users := column(behind, func(e logEnd) string { return e.user })
-	if slices.ContainsFunc(behind, func(e logEnd) bool { return e.at == 0 }) {
-		if err := s.createUsers(ctx, s.pool, users); err != nil {
-			return 0, err
-		}
-	}
 	raised, err := rows(ctx, s.pool, pgx.RowTo[string], `
 		WITH free AS MATERIALIZED (
 			SELECT user_id FROM posthaste.users WHERE user_id = ANY($1) ORDER BY user_id FOR UPDATE SKIP LOCKED)
@@ -103,16 +101,17 @@ func (s *Store) raise(ctx context.Context, ends []logEnd, to posthaste.Position)
 		return 0, err
 	}
 	end = to
+	wait := closeWait
 	for _, e := range behind {
 		if slices.Contains(raised, e.user) {
 			continue
 		}
 		batch := &pgx.Batch{} // one transaction
-		batch.Queue(`SELECT set_config('lock_timeout', '` + closeWait + `', true)`)
+		batch.Queue(`SELECT set_config('lock_timeout', $1, true)`, wait)
 		batch.Queue(`UPDATE posthaste.users SET position = $2 WHERE user_id = $1 AND position < $2`, e.user, int64(to))
 		err := s.pool.SendBatch(ctx, batch).Close()
 		if said, ok := errors.AsType[*pgconn.PgError](err); ok && said.Code == lockNotAvailable {
-			end = min(end, e.at)
+			end, wait = min(end, e.at), closeNoWait
 		} else if err != nil {
 			return 0, err
 		}
