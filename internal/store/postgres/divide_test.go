@@ -227,6 +227,7 @@ func TestDividingWaitsForAllNodes(t *testing.T) {
 		t.Errorf("the log has %d events, want %d", n, 2*posthaste.Slots)
 	}
 	fillSlots(t, s, start)
+	wantWhole(t, url)
 	execute(t, url, `UPDATE posthaste.nodes SET expires_at = clock_timestamp() WHERE node = 12345`)
 	awaitDivided(t, s, 4)
 	wantWhole(t, url)
