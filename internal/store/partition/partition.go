@@ -22,8 +22,8 @@ type Store struct {
 
 var _ store.Backend = (*Store)(nil)
 
-// New divides the users of a backend, which must know of the partitions, too. A single partition is the
-// user itself, and costs nothing.
+// New divides the users of a backend, which says into how many partitions. A single partition is the user
+// itself, and costs nothing.
 func New(backend store.Divisible) store.Backend {
 	return &Store{Backend: backend, below: backend}
 }
@@ -149,8 +149,8 @@ func (s *Store) Release(ctx context.Context, now time.Time, claims []store.Claim
 	own := slices.Clone(claims)
 	for i := range own {
 		d, err := s.below.DivisionOf(ctx, own[i].Message.User, false)
-		if err != nil {
-			return err
+		if err != nil { // then the release fails, too, which the backend has to know of
+			d = s.below.Division()
 		}
 		own[i].Message = of(d, own[i].Message)
 	}

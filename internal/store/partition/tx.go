@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"posthaste"
@@ -19,16 +20,22 @@ func (e elsewhere) Error() string { return "partition: a change needs others" }
 // any is known the change is tried on nothing, which costs no transaction. If the user was divided
 // meanwhile, the change is made again.
 func (s *Store) Update(ctx context.Context, now time.Time, scope store.Scope, change func(store.Tx) error) error {
-	for anew := false; ; anew = true {
-		d, err := s.below.DivisionOf(ctx, scope.User, anew)
+	for tries := 0; ; tries++ {
+		d, err := s.below.DivisionOf(ctx, scope.User, tries > 0)
 		if err != nil {
 			return err
 		}
 		if err = s.update(ctx, now, d, scope, change); !errors.Is(err, store.ErrDivided) {
 			return err
 		}
+		if tries == mostTries {
+			return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		}
 	}
 }
+
+// mostTries is how often a change is made again because its user was divided meanwhile.
+const mostTries = 10
 
 // update is Update for a user who is divided in a way.
 func (s *Store) update(ctx context.Context, now time.Time, d store.Division, scope store.Scope, change func(store.Tx) error) error {
