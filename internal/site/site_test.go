@@ -41,7 +41,7 @@ func TestHandler(t *testing.T) {
 		"the list for programs":      {"GET", "/llms.txt", "text/plain; charset=utf-8", http.StatusOK, "[Operating a server](/docs/operations.md)"},
 		"a search":                   {"GET", "/docs/search?q=restart+DLQ", html, http.StatusOK, "/docs/guides/restart#"},
 		"a search of the reference":  {"GET", "/docs/search?q=/v2/workflows/dlq/restart", html, http.StatusOK, "/docs/reference#"},
-		"a search without marks":     {"GET", "/docs/search?q=GET+/v2/schedules", html, http.StatusOK, "lists, reads POST /v2/queues creates or updates one"},
+		"a search without marks":     {"GET", "/docs/search?q=GET+/v2/schedules", html, http.StatusOK, "lists them; reads one POST /v2/queues creates or updates one"},
 		"a search that finds none":   {"GET", "/docs/search?q=zzzz", html, http.StatusOK, "0 passages have all words of “zzzz”"},
 		"a search for nothing":       {"GET", "/docs/search", html, http.StatusOK, "Give one word or more"},
 		"a search for markup":        {"GET", "/docs/search?q=%3Cscript%3E", html, http.StatusOK, "“&lt;script&gt;”"},
