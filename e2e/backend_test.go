@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -19,6 +20,8 @@ const (
 var backend = flag.String("backend", backendEmbedded, "what the servers keep everything in: embedded, or postgres, which is started for the tests")
 
 var partitions = flag.Int("partitions", 1, "in how many partitions users of a database are divided")
+
+var databases = flag.Int("databases", 1, "how many databases divide the partitions of users")
 
 func checkBackend() error {
 	if *backend != backendEmbedded && *backend != backendPostgres {
@@ -62,7 +65,7 @@ var shared sharedCluster
 type sharedCluster struct {
 	mu          sync.Mutex
 	cluster     *pgtest.Cluster
-	byDirectory map[string]string // URLs of databases
+	byDirectory map[string]string // URLs of databases, with spaces between those that are used together
 }
 
 // databaseFor returns the URL of the database that takes the place of a directory, and
@@ -81,7 +84,11 @@ func (s *sharedCluster) databaseFor(t *testing.T, directory string) string {
 		}
 		s.cluster, s.byDirectory = cluster, map[string]string{}
 	}
-	s.byDirectory[directory] = s.cluster.Database(t)
+	var urls []string
+	for range *databases {
+		urls = append(urls, s.cluster.Database(t))
+	}
+	s.byDirectory[directory] = strings.Join(urls, " ")
 	return s.byDirectory[directory]
 }
 

@@ -57,7 +57,7 @@ func TestCluster(t *testing.T) {
 		if i == *clusterKills/2 {
 			o.outage = o.fleet.restartDatabase()
 		}
-		if i > 0 && i%max(1, *clusterKills/growths) == 0 && o.fleet.partitions < *growTo {
+		if i > 0 && i%max(1, *clusterKills/growths) == 0 && o.fleet.partitions < *growTo && *databases == 1 {
 			o.fleet.partitions *= 2
 		}
 		o.fleet.killOne(random)

@@ -43,7 +43,7 @@ func TestMemoryIsDivided(t *testing.T) {
 // TestEveryGateIsCounted has a user who holds its share of each gate ask for more, in vain.
 func TestEveryGateIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGates(Options{MaxRequests: 1, MaxConnections: 2, Connections: 1, DatabaseURL: "postgres://"})
+		g := newGates(Options{MaxRequests: 1, MaxConnections: 2, Connections: 1, DatabaseURLs: []string{"postgres://"}})
 		registry := prometheus.NewRegistry()
 		g.register(registry)
 		refused := 0

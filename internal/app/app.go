@@ -79,7 +79,7 @@ func New(ctx context.Context, options Options) (*App, error) {
 		}
 		return nil, err
 	}
-	if options.DatabaseURL == "" {
+	if len(options.DatabaseURLs) == 0 {
 		addSyncThread()
 	}
 	return a, nil

@@ -232,8 +232,9 @@ func Restore(from, to string) (Report, error) {
 func Check(data string) (Report, error) { return lsm.Check(data, lsm.Options{}) }
 
 // CheckDatabase looks at everything in a database, which servers may use meanwhile.
-func CheckDatabase(ctx context.Context, url string) (DatabaseReport, error) {
-	report, err := postgres.Check(ctx, url)
+// Of several, which divide the partitions of users, it looks at all.
+func CheckDatabase(ctx context.Context, urls ...string) (DatabaseReport, error) {
+	report, err := postgres.Check(ctx, urls...)
 	if err != nil {
 		return report, fmt.Errorf("check the database: %w", err)
 	}

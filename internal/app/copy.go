@@ -30,18 +30,18 @@ func checkCopied(ctx context.Context, vault store.Vault) error {
 	return cmp.Or(err, store.CheckCopied(store.CopyMark, state))
 }
 
-// Place is where a server keeps everything: a directory, or the URL of a database.
-type Place string
+// Place is where a server keeps everything: a directory, or the URLs of one or more databases.
+type Place []string
 
-// IsDatabase reports whether the place is a database.
+// IsDatabase reports whether the place is a database, or several.
 func (p Place) IsDatabase() bool {
-	return strings.HasPrefix(string(p), "postgres://") || strings.HasPrefix(string(p), "postgresql://")
+	return strings.HasPrefix(p[0], "postgres://") || strings.HasPrefix(p[0], "postgresql://")
 }
 
 // check returns an error for a URL of something else, which is not shown: it may hold a
 // password.
 func (p Place) check() error {
-	if scheme, _, isURL := strings.Cut(string(p), "://"); isURL && !p.IsDatabase() {
+	if scheme, _, isURL := strings.Cut(p[0], "://"); isURL && !p.IsDatabase() {
 		return posthaste.Invalidf("scheme %.20q is not supported: a directory is accepted, or postgres://USER:PASSWORD@HOST:PORT/DATABASE", scheme)
 	}
 	return nil
@@ -50,13 +50,13 @@ func (p Place) check() error {
 // open opens a place. A database that must be there already is not changed for that.
 func (p Place) open(ctx context.Context, existing bool, partitions int, logger *slog.Logger) (*ledger.Ledger, error) {
 	if !p.IsDatabase() {
-		s, err := openDirectory(Options{Data: string(p), Log: logger}, nil)
+		s, err := openDirectory(Options{Data: p[0], Log: logger}, nil)
 		if err != nil {
 			return nil, err
 		}
 		return ledger.New(s), nil
 	}
-	s, err := partition.Over(postgres.Open(ctx, string(p), postgres.Options{
+	s, err := partition.Over(postgres.OpenDatabases(ctx, p, postgres.Options{
 		Existing: existing, Partitions: store.Partitions(partitions), Logger: logger,
 	}))
 	if err != nil {
@@ -91,10 +91,10 @@ func (p Place) exists() error {
 	if p.IsDatabase() {
 		return nil
 	}
-	if _, err := os.Stat(string(p)); err != nil {
+	if _, err := os.Stat(p[0]); err != nil {
 		return err
 	}
-	return holdsStore(string(p))
+	return holdsStore(p[0])
 }
 
 // errNotEmpty is why nothing is copied to a place.
@@ -106,11 +106,11 @@ func (p Place) free() error {
 	if p.IsDatabase() {
 		return nil
 	}
-	found, err := os.ReadDir(string(p))
+	found, err := os.ReadDir(p[0])
 	if len(found) == 0 && (err == nil || errors.Is(err, fs.ErrNotExist)) {
 		return nil
 	}
-	if err == nil && holdsStore(string(p)) != nil {
+	if err == nil && holdsStore(p[0]) != nil {
 		err = errNotEmpty
 	}
 	return err

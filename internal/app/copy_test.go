@@ -32,7 +32,7 @@ func filled(t *testing.T) string {
 }
 
 func copyQuietly(ctx context.Context, from, to string) (Copied, error) {
-	return Copy(ctx, Place(from), Place(to), 0, slog.New(slog.DiscardHandler), func(Copied) {})
+	return Copy(ctx, Place{from}, Place{to}, 0, slog.New(slog.DiscardHandler), func(Copied) {})
 }
 
 func TestCopyIsServed(t *testing.T) {
@@ -104,7 +104,7 @@ func withFile(t *testing.T) string {
 func TestCopyThatWasBrokenOffIsNotServed(t *testing.T) {
 	from, to := filled(t), t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := Copy(ctx, Place(from), Place(to), 0, slog.New(slog.DiscardHandler), func(Copied) { cancel() })
+	_, err := Copy(ctx, Place{from}, Place{to}, 0, slog.New(slog.DiscardHandler), func(Copied) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("Copy = %v, want it cancelled", err)
 	}

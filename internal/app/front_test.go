@@ -30,7 +30,7 @@ func TestDatabaseIsWaitedFor(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		_, err := New(ctx, Options{
-			Listeners: []net.Listener{listener}, DatabaseURL: database, Tokens: []string{token},
+			Listeners: []net.Listener{listener}, DatabaseURLs: []string{database}, Tokens: []string{token},
 			Log: slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		ended <- err

@@ -12,7 +12,7 @@ import (
 )
 
 // Options say what a server is made of. Listeners and one of Data and
-// DatabaseURL are required; the zero value of every other field means the default of
+// DatabaseURLs are required; the zero value of every other field means the default of
 // the part it configures.
 type Options struct {
 	// Listeners take the connections. They belong to the server from New on, also
@@ -20,14 +20,14 @@ type Options struct {
 	Listeners []net.Listener
 
 	// The store is a directory, made if there is none, or a database that many
-	// servers share.
-	Data        string
-	DatabaseURL string
-	CacheSize   int64         // bytes of the block cache of a directory's store
-	DiskReserve int64         // bytes of the disk of Data below which nothing new is accepted; 0: none
-	Connections int           // of this server to the database, at most
-	NodeLease   time.Duration // how long it keeps its attempts while it is not heard from; 0: 10 s
-	Partitions  int           // of each user in the database; 0: as it has them, or 1 in a new one
+	// servers share, or several that divide the partitions of users.
+	Data         string
+	DatabaseURLs []string
+	CacheSize    int64         // bytes of the block cache of a directory's store
+	DiskReserve  int64         // bytes of the disk of Data below which nothing new is accepted; 0: none
+	Connections  int           // of this server to each database, at most
+	NodeLease    time.Duration // how long it keeps its attempts while it is not heard from; 0: 10 s
+	Partitions   int           // of each user in the database; 0: as it has them, or 1 in a new one, 16 in several
 
 	Tokens []string // texts of the accepted API tokens
 	// OwnToken asks for one more, for DefaultUser, that is made at the first start

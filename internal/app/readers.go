@@ -19,7 +19,7 @@ const readersPatience = 30 * time.Second
 // where a database does the work, of the connections to it.
 func newReaders(options Options) *admission.Gate {
 	turns := max(1, runtime.GOMAXPROCS(0)/2)
-	if options.DatabaseURL != "" {
+	if len(options.DatabaseURLs) > 0 {
 		return admission.New(shares(int64(max(turns, options.Connections/2)), readersPatience))
 	}
 	gate := shares(int64(turns), readersPatience)

@@ -46,7 +46,7 @@ func TestReadersLeaveRoom(t *testing.T) {
 		turns   int
 	}{
 		"a directory": {Options{}, processors},
-		"a database":  {Options{DatabaseURL: "postgres://h", Connections: 100}, max(processors, 50)},
+		"a database":  {Options{DatabaseURLs: []string{"postgres://h"}, Connections: 100}, max(processors, 50)},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestReadersPauseWhileOthersWait(t *testing.T) {
 	}{
 		"one reader":          {Options{}, 1, time.Second},
 		"two for each turn":   {Options{}, 2 * turns, 3 * time.Second}, // the last ones pause for nobody
-		"those of a database": {Options{DatabaseURL: "postgres://h", Connections: 2 * turns}, 2 * turns, 2 * time.Second},
+		"those of a database": {Options{DatabaseURLs: []string{"postgres://h"}, Connections: 2 * turns}, 2 * turns, 2 * time.Second},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

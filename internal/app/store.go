@@ -21,7 +21,7 @@ import (
 // openStore opens the store that the options name, and makes the observer of what
 // happens from now on.
 func (a *App) openStore(ctx context.Context, options *Options, registry prometheus.Registerer) (*telemetry.Observer, store.Store, error) {
-	if options.DatabaseURL == "" {
+	if len(options.DatabaseURLs) == 0 {
 		observer := telemetry.NewObserver(options.Log, registry)
 		s, err := openDirectory(*options, observer)
 		if err != nil {
@@ -68,7 +68,7 @@ const firstPause, longestPause = time.Second, 5 * time.Second
 // is an error.
 func openDatabase(ctx context.Context, options Options, node *telemetry.Node, front *front) (store.Store, error) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		s, err := partition.Over(postgres.Open(ctx, options.DatabaseURL, postgres.Options{
+		s, err := partition.Over(postgres.OpenDatabases(ctx, options.DatabaseURLs, postgres.Options{
 			Connections: int32(options.Connections),
 			Joined:      node.Joined,
 			Clock:       node.Clock,

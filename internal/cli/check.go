@@ -10,22 +10,23 @@ import (
 
 // checkCommand looks for damage in a data directory or a backup, or in a database.
 type checkCommand struct {
-	Data        string `env:"-" placeholder:"DIR" help:"Data directory or backup to check. No server may have it open. It is not changed."`
-	DatabaseURL string `name:"database-url" placeholder:"URL" help:"PostgreSQL database to check instead, postgres://USER:PASSWORD@HOST:PORT/DATABASE. Servers may keep using it. It is not changed."`
+	Data        string   `env:"-" placeholder:"DIR" help:"Data directory or backup to check. No server may have it open. It is not changed."`
+	DatabaseURL []string `name:"database-url" sep:"none" placeholder:"URL" help:"PostgreSQL database to check instead, postgres://USER:PASSWORD@HOST:PORT/DATABASE. Servers may keep using it; if it is one of several, give all of them, and stop the servers. It is not changed."`
 	oneOutput
 }
 
 // Validate returns a sentence about the first setting that is wrong.
 func (c *checkCommand) Validate() error {
+	databases := databaseURLs{c.DatabaseURL}
 	switch {
-	case c.Data == "" && c.DatabaseURL == "":
+	case c.Data == "" && databases.none():
 		return posthaste.Invalidf("data is missing: give a directory with --data DIR, or a database with --database-url URL")
-	case c.Data != "" && c.DatabaseURL != "":
+	case c.Data != "" && !databases.none():
 		return posthaste.Invalidf("data %q and database-url are both given: only one can be checked at a time, so leave one out", c.Data)
 	case c.Data != "":
 		return nil
 	}
-	return checkDatabaseURL(c.DatabaseURL)
+	return databases.check()
 }
 
 // Run checks the place, and fails if it finds a problem.
@@ -39,7 +40,8 @@ func (c *checkCommand) Run(t terminal) error {
 	}
 	ctx, forget := untilSignal()
 	defer forget()
-	report, err := app.CheckDatabase(ctx, c.DatabaseURL)
+	databases := databaseURLs{c.DatabaseURL}
+	report, err := app.CheckDatabase(ctx, databases.urls()...)
 	if err != nil {
 		return err
 	}

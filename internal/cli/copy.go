@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"posthaste"
@@ -13,8 +14,8 @@ import (
 
 // copyCommand moves everything from a directory into a database, or back.
 type copyCommand struct {
-	From string `placeholder:"DIR|URL" help:"Source: data directory of a server, or postgres://USER:PASSWORD@HOST:PORT/DATABASE. No server may be using it. It is not changed."`
-	To   string `placeholder:"DIR|URL" help:"Destination: a new directory, or an empty database."`
+	From []string `sep:"none" placeholder:"DIR|URL" help:"Source: data directory of a server, or postgres://USER:PASSWORD@HOST:PORT/DATABASE. No server may be using it. It is not changed."`
+	To   []string `sep:"none" placeholder:"DIR|URL" help:"Destination: a new directory, or an empty database. Given more than once, like --from: several databases that divide the data of each user, in their order."`
 
 	partitionsSetting
 	oneOutput
@@ -23,13 +24,23 @@ type copyCommand struct {
 
 // Validate returns a sentence about the first setting that is wrong.
 func (c *copyCommand) Validate() error {
-	for _, place := range []struct{ name, value string }{{"from", c.From}, {"to", c.To}} {
-		if place.value == "" {
+	for _, place := range []struct {
+		name   string
+		values []string
+	}{{"from", c.From}, {"to", c.To}} {
+		if strings.Join(place.values, "") == "" {
 			return posthaste.Invalidf("%s is missing: give the data directory of a server, or the URL of a PostgreSQL database", place.name)
 		}
+		if len(place.values) > 1 && slices.ContainsFunc(place.values, func(one string) bool { return !app.Place{one}.IsDatabase() }) {
+			return posthaste.Invalidf("%s is given %d times, but not all are databases: one directory is accepted, or the URLs of PostgreSQL databases", place.name, len(place.values))
+		}
 	}
-	if c.From == c.To {
+	both := slices.Concat(c.From, c.To)
+	switch distinct := len(slices.Compact(slices.Sorted(slices.Values(both)))); {
+	case len(both) == 2 && distinct == 1:
 		return posthaste.Invalidf("from and to are the same place: there is nothing to copy")
+	case distinct < len(both):
+		return posthaste.Invalidf("from and to name a place twice: give each once")
 	}
 	if !app.Place(c.To).IsDatabase() {
 		return c.needsDatabase()

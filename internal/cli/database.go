@@ -2,24 +2,56 @@ package cli
 
 import (
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"posthaste"
 	"posthaste/internal/app"
 )
 
-// databaseSettings name a PostgreSQL that any number of servers share. The URL is a
+// databaseSettings name a PostgreSQL that any number of servers share, or several. A URL is a
 // secret, for it may hold a password: no error shows it.
 type databaseSettings struct {
-	DatabaseURL         string `name:"database-url" group:"database" placeholder:"URL" help:"PostgreSQL database, which several servers may share: postgres://USER:PASSWORD@HOST:PORT/DATABASE."`
-	DatabaseConnections int    `group:"database" default:"10" help:"Maximum number of connections from this server to the database: 4 to 1000."`
-	NodeLease           span   `group:"database" default:"10s" help:"Time without a heartbeat after which other servers repeat this server's attempts in flight: 3s to 5m. An outage of the database that is longer ends them, too."`
+	databaseURLs
+	DatabaseConnections int  `group:"database" default:"10" help:"Maximum number of connections from this server to a database: 4 to 1000."`
+	NodeLease           span `group:"database" default:"10s" help:"Time without a heartbeat after which other servers repeat this server's attempts in flight: 3s to 5m. An outage of the database that is longer ends them, too."`
 	partitionsSetting
+}
+
+// databaseURLs name a database, or several that divide the partitions of users.
+type databaseURLs struct {
+	DatabaseURL []string `name:"database-url" group:"database" sep:"none" placeholder:"URL" help:"PostgreSQL database, which several servers may share: postgres://USER:PASSWORD@HOST:PORT/DATABASE. Given up to 16 times, or with spaces between: databases that divide the data of each user, always in this order."`
+}
+
+// mostDatabases is how many databases divide users at most.
+const mostDatabases = 16
+
+// urls returns the URLs one by one: a variable of the environment has all of them, with spaces between.
+func (s *databaseURLs) urls() []string { return strings.Fields(strings.Join(s.DatabaseURL, " ")) }
+
+// none reports whether no database is given.
+func (s *databaseURLs) none() bool { return len(s.urls()) == 0 }
+
+func (s *databaseURLs) check() error {
+	urls := s.urls()
+	if len(urls) > mostDatabases {
+		return posthaste.Invalidf("database-url is given %d times: 1 to %d are accepted", len(urls), mostDatabases)
+	}
+	for i, text := range urls {
+		if err := checkDatabaseURL(text); err != nil {
+			return err
+		}
+		if slices.Contains(urls[:i], text) {
+			return posthaste.Invalidf("database-url names a database twice, the second time as number %d: give each once", i+1)
+		}
+	}
+	return nil
 }
 
 // partitionsSetting says in how many partitions each user of a database is divided.
 type partitionsSetting struct {
-	Partitions int `group:"database" default:"0" help:"Number of parts each user of the database is divided into, so that several servers can share the load: 1, 2, 4, 8, 16, 32 or 64. A greater number than the database has divides its users while servers run; a smaller one changes nothing. 0: as the database has it, or 1 in a new one."`
+	Partitions int `group:"database" default:"0" help:"Number of parts each user of the database is divided into, so that several servers can share the load: 1, 2, 4, 8, 16, 32 or 64. A greater number than the database has divides its users while servers run; a smaller one changes nothing. 0: as the database has it, or 1 in a new one. In several databases the number is 16 by default, and does not change."`
 }
 
 // needsDatabase returns an error if users of a directory are to be divided.
@@ -38,11 +70,11 @@ func (s *partitionsSetting) check() error {
 }
 
 func (s *databaseSettings) check() error {
-	if s.DatabaseURL == "" {
+	if s.none() {
 		return s.needsDatabase()
 	}
 	return firstError(
-		checkDatabaseURL(s.DatabaseURL),
+		s.databaseURLs.check(),
 		// One listens to other nodes, one renews this node's lease, and two are left for everything else.
 		within("database-connections", count(s.DatabaseConnections), 4, 1000),
 		within("node-lease", s.NodeLease, span(3*time.Second), span(5*time.Minute)),
@@ -51,7 +83,7 @@ func (s *databaseSettings) check() error {
 }
 
 func (s *databaseSettings) addTo(options *app.Options) {
-	options.DatabaseURL = s.DatabaseURL
+	options.DatabaseURLs = s.urls()
 	options.Connections, options.Partitions = s.DatabaseConnections, s.Partitions
 	options.NodeLease = time.Duration(s.NodeLease)
 }

@@ -75,7 +75,7 @@ func (c *devCommand) checkLogPort() error {
 }
 
 func (c *devCommand) checkStore() error {
-	if c.Data != "" && c.DatabaseURL != "" {
+	if c.Data != "" && !c.none() {
 		return bothStores(c.Data)
 	}
 	return c.databaseSettings.check()
@@ -200,7 +200,7 @@ func isDevServer(port int) bool {
 // directory returns the directory of the store, "" for a database, and what to do with
 // it at the end.
 func (c *devCommand) directory() (path string, remove func() error, err error) {
-	if c.Data != "" || c.DatabaseURL != "" {
+	if c.Data != "" || !c.none() {
 		return c.Data, nothingAtEnd, nil
 	}
 	path, err = os.MkdirTemp("", "posthaste-dev-")
@@ -223,8 +223,8 @@ func (c *devCommand) welcome(t terminal, url, directory string, user devUser) er
 	token := user.token(false).Encode()
 	place := directory
 	switch {
-	case c.DatabaseURL != "":
-		place = databasePlace(c.DatabaseURL)
+	case !c.none():
+		place = c.databaseURLs.place()
 	case c.Data == "":
 		place += " (temporary: removed on exit; keep data with --data DIR)"
 	}

@@ -52,9 +52,9 @@ func (c *serveCommand) Validate() error {
 
 func (c *serveCommand) checkStore() error {
 	switch {
-	case c.Data == "" && c.DatabaseURL == "":
+	case c.Data == "" && c.none():
 		return posthaste.Invalidf("data is missing: give the data directory with --data DIR, or a database that several servers share with --database-url URL")
-	case c.Data != "" && c.DatabaseURL != "":
+	case c.Data != "" && !c.none():
 		return bothStores(c.Data)
 	}
 	return c.databaseSettings.check()
@@ -103,22 +103,24 @@ func (c *serveCommand) Run(t terminal) error {
 
 // place says where the server keeps everything, without a password.
 func (c *serveCommand) place() string {
-	if c.DatabaseURL == "" {
+	if c.none() {
 		if path, err := filepath.Abs(c.Data); err == nil {
 			return "directory " + path
 		}
 		return "directory " + c.Data
 	}
-	return databasePlace(c.DatabaseURL)
+	return c.databaseURLs.place()
 }
 
-// databasePlace says where a database is, without a password.
-func databasePlace(text string) string {
-	location, err := url.Parse(text)
-	if err != nil {
-		return "database" // it was connected to, but nothing of a URL that cannot be read is shown
+// place says where the databases are, without a password.
+func (s *databaseURLs) place() string {
+	var places []string
+	for _, text := range s.urls() {
+		if location, err := url.Parse(text); err == nil { // else nothing of it is shown
+			places = append(places, location.Host+location.Path)
+		}
 	}
-	return "database " + location.Host + location.Path
+	return "database " + strings.Join(places, ", ")
 }
 
 // greet says where the server is and what it has, and shows the secrets that were made for

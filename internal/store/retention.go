@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"time"
 )
 
@@ -33,6 +34,30 @@ type Usage struct {
 	FailedRuns  KindUsage  // entries of the DLQ of runs
 	Runs        KindUsage  // with their lists, those in the DLQ too
 	Users       []string   // of the totals: all that have any of that or flow-control keys, in order
+}
+
+// Add adds what another part of the store has. Users stay.
+func (u *Usage) Add(part Usage) {
+	u.InFlight += part.InFlight
+	u.Log.add(part.Log)
+	u.DeadLetters.add(part.DeadLetters)
+	u.FailedRuns.add(part.FailedRuns)
+	u.Runs.add(part.Runs)
+	for _, day := range part.Days {
+		i, found := slices.BinarySearchFunc(u.Days, day.Start, func(d DayUsage, at time.Time) int { return d.Start.Compare(at) })
+		if !found {
+			u.Days = slices.Insert(u.Days, i, DayUsage{Start: day.Start})
+		}
+		u.Days[i].add(day.KindUsage)
+	}
+}
+
+func (k *KindUsage) add(part KindUsage) {
+	k.Entries += part.Entries
+	k.Bytes += part.Bytes
+	if k.Oldest.IsZero() || !part.Oldest.IsZero() && part.Oldest.Before(k.Oldest) {
+		k.Oldest = part.Oldest
+	}
 }
 
 // KindUsage is what is stored of one kind. Count and time are exact, as of one moment; the size is

@@ -90,6 +90,26 @@ func (s *Stats) AddHead(head *LaneHead, now time.Time, user, queue string) {
 	}
 }
 
+// Add adds what another part of the store has.
+func (s *Stats) Add(part Stats) {
+	for _, due := range []struct{ own, part *time.Time }{{&s.OldestDueAt, &part.OldestDueAt}, {&s.OldestPausedDueAt, &part.OldestPausedDueAt}} {
+		if due.own.IsZero() || !due.part.IsZero() && due.part.Before(*due.own) {
+			*due.own = *due.part
+		}
+	}
+	if s.Waiting == nil {
+		s.Waiting = map[Waiting]int{}
+	}
+	for of, n := range part.Waiting {
+		s.Waiting[of] += n
+	}
+	s.Queues = append(s.Queues, part.Queues...)
+	s.InFlight += part.InFlight
+	s.Lanes += part.Lanes
+	s.SetAside += part.SetAside
+	s.DiskBytes += part.DiskBytes
+}
+
 // AddWaiting counts the waiting messages of a lane. Those that wait for a retry are held like the
 // next one, but not by its delay and, in a queue, where they have their slots, only by its pause.
 func (s *Stats) AddWaiting(head *LaneHead, now time.Time, created, retry int) {

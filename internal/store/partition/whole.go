@@ -97,27 +97,7 @@ func (s *Store) Usage(ctx context.Context, user string) (total store.Usage, err 
 		if err != nil {
 			return store.Usage{}, err
 		}
-		total.InFlight += own.InFlight
-		add(&total.Log, own.Log)
-		add(&total.DeadLetters, own.DeadLetters)
-		add(&total.FailedRuns, own.FailedRuns)
-		add(&total.Runs, own.Runs)
-		for _, day := range own.Days {
-			i, found := slices.BinarySearchFunc(total.Days, day.Start, func(d store.DayUsage, at time.Time) int { return d.Start.Compare(at) })
-			if !found {
-				total.Days = slices.Insert(total.Days, i, store.DayUsage{Start: day.Start})
-			}
-			add(&total.Days[i].KindUsage, day.KindUsage)
-		}
+		total.Add(own)
 	}
 	return total, nil
-}
-
-// add adds what a partition has.
-func add(total *store.KindUsage, own store.KindUsage) {
-	total.Entries += own.Entries
-	total.Bytes += own.Bytes
-	if total.Oldest.IsZero() || !own.Oldest.IsZero() && own.Oldest.Before(total.Oldest) {
-		total.Oldest = own.Oldest
-	}
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,43 +24,91 @@ type Report struct {
 // It checks every record, and whether indexes, lanes and counts agree with the records.
 // Problems are in the report; an error means that there is none. Memory is bounded: a few
 // numbers per user, and the terms of some messages.
-func Check(ctx context.Context, url string) (report Report, err error) {
+//
+// Several databases have several snapshots, so no node may use them.
+func Check(ctx context.Context, urls ...string) (report Report, err error) {
 	report.Problems = []string{} // not null in JSON
-	pool, err := dial(ctx, url)
-	if err != nil {
-		return report, err
-	}
-	defer pool.Close()
-	if err := schema.Migrations.Check(ctx, pool); err != nil {
-		return report, err
-	}
-	asOfNow := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err = pgx.BeginTxFunc(ctx, pool, asOfNow, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, beginCheck); err != nil {
-			return err
+	txs := make([]pgx.Tx, len(urls))
+	var check func(n int) error
+	check = func(n int) error {
+		if n < len(urls) {
+			return beginCheck(ctx, urls[n], func(tx pgx.Tx) error {
+				txs[n] = tx
+				return cmp.Or(checkPlace(ctx, tx, n, len(urls)), check(n+1))
+			})
 		}
-		c := &checker{ctx: ctx, tx: tx, Report: &report, seed: maphash.MakeSeed(), indexed: map[indexOf]int{}, unreadable: map[indexOf]bool{}}
-		c.division, err = readDivision(ctx, tx)
-		if errors.Is(err, store.ErrNotFound) {
-			c.Add("nothing says in how many partitions users are divided")
-		} else if err != nil {
-			return err
+		for number := range txs {
+			if err := newChecker(ctx, txs, number, &report).all(); err != nil {
+				return err
+			}
 		}
-		return c.all()
-	})
+		return nil
+	}
+	err = check(0)
 	return report, err
 }
 
-// beginCheck keeps retention from dropping a day's partitions until the check ends. The first
+// beginCheck calls check with a snapshot of a database.
+func beginCheck(ctx context.Context, url string, check func(pgx.Tx) error) error {
+	pool, err := dial(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := schema.Migrations.Check(ctx, pool); err != nil {
+		return err
+	}
+	asOfNow := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	return pgx.BeginTxFunc(ctx, pool, asOfNow, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, checkSettings)
+		return cmp.Or(err, check(tx))
+	})
+}
+
+// checkPlace returns an error unless a database is the one of that number, and may be checked with the others.
+func checkPlace(ctx context.Context, tx pgx.Tx, number, databases int) error {
+	found, err := rows(ctx, tx, pgx.RowToStructByPos[place], readPlace)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		found = []place{{Databases: 1}}
+	}
+	switch own := found[0]; {
+	case own.Databases != databases || own.Number != number:
+		return fmt.Errorf("it is database %d of %d: give all of them, in their order", own.Number+1, own.Databases)
+	case databases == 1:
+		return nil
+	}
+	used, err := row(ctx, tx, pgx.RowTo[bool], `SELECT EXISTS (SELECT FROM posthaste.nodes WHERE expires_at > clock_timestamp())`)
+	if err == nil && used {
+		err = errNotAlone
+	}
+	return err
+}
+
+func newChecker(ctx context.Context, txs []pgx.Tx, number int, report *Report) *checker {
+	return &checker{
+		ctx: ctx, tx: txs[number], txs: txs, number: number, Report: report,
+		seed: maphash.MakeSeed(), indexed: map[indexOf]int{}, unreadable: map[indexOf]bool{},
+	}
+}
+
+// txOf returns the snapshot of the database that has a partition.
+func (c *checker) txOf(partition string) pgx.Tx { return c.txs[databaseOf(partition, len(c.txs))] }
+
+// checkSettings keep retention from dropping a day's partitions until the check ends. The first
 // query takes the snapshot. Tables are joined as a whole: if statistics take a full one for empty, a nested
 // loop would compare each row with each.
-const beginCheck = `
+const checkSettings = `
 	SET LOCAL statement_timeout = 0; SET LOCAL jit = off; SET LOCAL enable_nestloop = off;
 	LOCK TABLE posthaste.events, posthaste.postings, posthaste.responses IN ACCESS SHARE MODE`
 
 type checker struct {
-	ctx context.Context
-	tx  pgx.Tx
+	ctx    context.Context
+	tx     pgx.Tx
+	txs    []pgx.Tx // of all databases
+	number int      // of this one
 	*Report
 	division store.Division              // of users, but for
 	divided  map[string]store.Partitions // those that are yet to be divided again
@@ -73,7 +122,13 @@ type checker struct {
 	unreadable map[indexOf]bool // some records are
 }
 
-func (c *checker) all() error {
+func (c *checker) all() (err error) {
+	c.division, err = readDivision(c.ctx, c.tx)
+	if errors.Is(err, store.ErrNotFound) {
+		c.Add("nothing says in how many partitions users are divided")
+	} else if err != nil {
+		return err
+	}
 	for _, check := range []func() error{c.divisions, c.nodes, c.messages, c.lanes, c.records, c.strayTerms, c.counts, c.log} {
 		if err := check(); err != nil {
 			return err
@@ -106,6 +161,9 @@ func (c *checker) divisionOf(partition string) store.Partitions {
 func (c *checker) inPlace(partition string, slot posthaste.Slot) error {
 	if home := c.divisionOf(partition).Of(store.UserOf(partition), slot); home != partition {
 		return fmt.Errorf("it is not in its partition, %q", home)
+	}
+	if home := databaseOf(partition, len(c.txs)); home != c.number {
+		return fmt.Errorf("it is not in its database, which is the one with number %d", home+1)
 	}
 	return nil
 }

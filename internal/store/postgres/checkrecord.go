@@ -60,8 +60,17 @@ func scanRecord(r pgx.CollectableRow) (*checkedRecord, error) {
 
 // ofUser checks some records of a user.
 func (c *checker) ofUser(some []*checkedRecord) error {
-	cache := newReadCache()
-	reader := wholeReader{&reader{outside{c.tx, c.ctx}, &cache, c.ctx, nil, some[0].User}, c.divisionOf(some[0].User)}
+	readers := map[pgx.Tx]*reader{}
+	readerOf := func(partition string) *reader {
+		tx := c.txOf(partition)
+		if readers[tx] == nil {
+			cache := newReadCache()
+			readers[tx] = &reader{outside{tx, c.ctx}, &cache, c.ctx, nil, partition}
+		}
+		return readers[tx]
+	}
+	user := some[0].User
+	reader := wholeReader{readerOf(user), user, c.divisionOf(user), readerOf}
 	var others []store.RecordKey
 	for _, r := range some {
 		r.file(reader)

@@ -135,10 +135,38 @@ func (s *Store) claimForUser(ctx context.Context, now time.Time, user string, li
 	claims, next := c.claims, c.next
 	if others := c.elsewhere(user); err == nil && len(others) > 0 && len(claims) < limit {
 		c = s.newClaiming(c.users, limit-len(claims))
-		err = s.finishClaim(c, s.change(ctx, now, append(others, user), prefetch{}, c.run))
+		err = s.finishClaim(c, s.claimWith(ctx, now, c, user, others))
 		claims, next = append(claims, c.claims...), c.next
 	}
 	return claims, fromMilli(next), err
+}
+
+// claimWith claims from one user with other partitions locked, in whichever databases.
+func (s *Store) claimWith(ctx context.Context, now time.Time, c *claiming, user string, others []string) error {
+	users := append(others, user)
+	if !slices.ContainsFunc(others, func(other string) bool { return !s.placement.has(other) }) {
+		return s.change(ctx, now, users, prefetch{}, c.run)
+	}
+	d := s.placement.of
+	var parts []*part
+	var decides *part
+	_ = eachOf(d, users, itself, func(in *Store, own []string) error {
+		parts = append(parts, &part{store: in, users: own})
+		if in == s { // attempts must be seen before others get the locks of keys
+			decides = parts[len(parts)-1]
+		}
+		return nil
+	})
+	return d.across(ctx, now, parts, decides, func(txOf func(string) *tx) error {
+		c.away = map[string]*tx{}
+		for _, other := range others {
+			if !s.placement.has(other) {
+				c.away[other] = txOf(other)
+				c.away[other].writes++ // its lock must outlive this node
+			}
+		}
+		return c.run(txOf(user))
+	})
 }
 
 // elsewhere returns which other partitions must be locked for messages of one to start.
@@ -217,8 +245,9 @@ type claiming struct {
 	lanes     []*openLane
 	cancelled []*liveMessage // that wait to be cancelled, and are claimed for that
 	claims    []store.Claim
-	readAll   bool   // nothing that waits in the lanes was left out
-	next      *int64 // when to look at a lane again; known after the commit
+	away      map[string]*tx // of partitions in other databases
+	readAll   bool           // nothing that waits in the lanes was left out
+	next      *int64         // when to look at a lane again; known after the commit
 }
 
 func (s *Store) newClaiming(users []string, limit int) *claiming {
@@ -241,6 +270,7 @@ func (c *claiming) run(tx *tx) error {
 	if err := c.lease(append(picked, c.cancelled...)); err != nil {
 		return err
 	}
+	c.saveKeysAway()
 	c.saveLanes()
 	share := c.store.share.Load()
 	c.queuedLast.Queue(nextOfShare, share.first, share.end, c.store.readyLanes.known(), c.overQuota).QueryRow(func(r pgx.Row) error { return r.Scan(&c.next) })
@@ -462,15 +492,22 @@ func (c *claiming) readLimits() error {
 		return err
 	}
 	used := c.usedKeys()
+	if err := c.readKeysAway(used); err != nil {
+		return err
+	}
 	limits := column(used, func(of name) recordOf { return flowKeyOf(of.user, of.name) })
 	for _, of := range queueOf {
 		limits = append(limits, recordOf{of.user, store.ItemQueue, of.name})
 	}
+	var spread []name
 	err = c.ask(func(batch *pgx.Batch) {
 		c.queueRecords(batch, unknown(limits, c.readCache.records))
-		c.countInFlight(batch, used)
+		spread = c.countInFlight(batch, used)
 	})
 	if err != nil {
+		return err
+	}
+	if err := c.countAway(spread); err != nil {
 		return err
 	}
 	for lane, of := range queueOf {
@@ -485,7 +522,7 @@ func (c *claiming) readLimits() error {
 				continue
 			}
 			of := c.keyOf(l)
-			if lane.keys[of.name] = c.keys[of]; !c.locked(of.user) {
+			if lane.keys[of.name] = c.keys[of]; !c.lockedKey(of) {
 				lane.keys[of.name] = &flowKey{elsewhere: of.user}
 			}
 		}
@@ -536,7 +573,7 @@ func (c *claiming) usedKeys() []name {
 			if l.flowKey == nil {
 				continue
 			}
-			if of := c.keyOf(l); c.locked(of.user) {
+			if of := c.keyOf(l); c.lockedKey(of) {
 				used[of] = true
 			}
 		}
@@ -544,37 +581,96 @@ func (c *claiming) usedKeys() []name {
 	return slices.Collect(maps.Keys(used))
 }
 
+// lockedKey reports whether the partition of a flow-control key is locked.
+func (c *claiming) lockedKey(of name) bool { return c.locked(of.user) || c.away[of.user] != nil }
+
+// readKeysAway reads the flow-control keys of other databases.
+func (c *claiming) readKeysAway(used []name) error {
+	for _, of := range used {
+		tx := c.away[of.user]
+		if tx == nil {
+			continue
+		}
+		r := flowKeyOf(of.user, of.name)
+		value, err := tx.record(tx.ctx, tx, r)
+		if ignore(err, store.ErrNotFound) != nil {
+			return err
+		}
+		c.readCache.records[r] = &storedRecord{recordOf: r, value: value}
+	}
+	return nil
+}
+
+// saveKeysAway writes the flow-control keys of other databases that have changed.
+func (c *claiming) saveKeysAway() {
+	for of, key := range c.keys {
+		if tx := c.away[of.user]; key.dirty && tx != nil {
+			tx.putRecord(flowKeyOf(of.user, of.name), record.AppendFlowKey(nil, key.FlowKey), nil)
+			key.dirty = false
+		}
+	}
+}
+
+// attemptsUnder counts attempts under flow-control keys.
+const attemptsUnder = `
+	SELECT user_id, key, (
+		SELECT count(*) FROM posthaste.live l WHERE l.user_id = k.user_id AND l.flow_key = k.key AND l.lease <> 0)
+	FROM unnest($1::text[], $2::bytea[]) AS k (user_id, key)`
+
 // countInFlight counts the attempts under keys that were not counted in this transaction, in all
-// partitions.
-func (c *claiming) countInFlight(batch *pgx.Batch, used []name) {
+// partitions of this database. It returns those in others.
+func (c *claiming) countInFlight(batch *pgx.Batch, used []name) (away []name) {
 	uncounted := slices.DeleteFunc(slices.Clone(used), func(of name) bool { return c.keys[of] != nil && c.keys[of].counted })
 	if len(uncounted) == 0 {
-		return
+		return nil
 	}
-	var spread []name
+	var here []name
 	for _, of := range uncounted {
 		for _, partition := range c.divisionOf(of.user).All(store.UserOf(of.user)) {
-			spread = append(spread, name{partition, of.name})
+			if spread := (name{partition, of.name}); c.store.placement.has(partition) {
+				here = append(here, spread)
+			} else {
+				away = append(away, spread)
+			}
 		}
 	}
-	users, keys := nameColumns(spread)
-	batch.Queue(`
-		SELECT user_id, key, (
-			SELECT count(*) FROM posthaste.live l WHERE l.user_id = k.user_id AND l.flow_key = k.key AND l.lease <> 0)
-		FROM unnest($1::text[], $2::bytea[]) AS k (user_id, key)`, users, keys).Query(func(found pgx.Rows) error {
-		var user string
-		var text []byte
-		var inFlight int
+	users, keys := nameColumns(here)
+	batch.Queue(attemptsUnder, users, keys).Query(func(found pgx.Rows) error {
 		for _, of := range uncounted {
 			key := c.knownKey(of)
-			key.inFlight, key.counted, key.apart = 0, true, false
+			key.inFlight, key.counted = 0, true
+			key.apart = !c.store.placement.has(of.user) // nothing in this database is woken when it changes
 		}
-		_, err := pgx.ForEachRow(found, []any{&user, &text, &inFlight}, func() error {
-			key := c.keys[name{c.divisionOf(user).KeyHome(user, string(text)), string(text)}]
-			key.inFlight += inFlight
-			key.apart = key.apart || inFlight > 0 && !c.locked(user)
-			return nil
-		})
-		return err
+		return c.addInFlight(found)
+	})
+	return away
+}
+
+// addInFlight adds attempts that attemptsUnder has counted.
+func (c *claiming) addInFlight(found pgx.Rows) error {
+	var user string
+	var text []byte
+	var inFlight int
+	_, err := pgx.ForEachRow(found, []any{&user, &text, &inFlight}, func() error {
+		key := c.keys[name{c.divisionOf(user).KeyHome(user, string(text)), string(text)}]
+		key.inFlight += inFlight
+		key.apart = key.apart || inFlight > 0 && !c.locked(user)
+		return nil
+	})
+	return err
+}
+
+// countAway counts attempts in other databases.
+func (c *claiming) countAway(spread []name) error {
+	if len(spread) == 0 {
+		return nil
+	}
+	return eachOf(c.store.placement.of, spread, func(of name) string { return of.user }, func(in *Store, own []name) error {
+		users, keys := nameColumns(own)
+		found, err := in.pool.Query(c.ctx, attemptsUnder, users, keys)
+		if err != nil {
+			return err
+		}
+		return c.addInFlight(found)
 	})
 }

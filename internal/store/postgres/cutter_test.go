@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 type cutter struct {
 	listener net.Listener
 	armed    atomic.Int32 // a cut
+	command  string       // that is cut: COMMIT, or one that is no prepared statement
 	serving  sync.WaitGroup
 
 	mu       sync.Mutex
@@ -43,7 +45,7 @@ func newCutter(t *testing.T, database string) (*cutter, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cutter{database: u.Host, listener: listener}
+	c := &cutter{database: u.Host, listener: listener, command: "COMMIT"}
 	c.serving.Go(c.serve)
 	t.Cleanup(func() {
 		_ = listener.Close()
@@ -164,7 +166,11 @@ func (p *passage) cuts(message []byte) bool {
 		p.statements[string(fields[0])] = string(fields[1])
 		return false
 	case 'B': // bind: portal, name
-		if p.statements[string(fields[1])] != "COMMIT" {
+		if p.statements[string(fields[1])] != p.command {
+			return false
+		}
+	case 'Q': // text
+		if !strings.HasPrefix(string(fields[0]), p.command+" ") {
 			return false
 		}
 	default:
@@ -188,7 +194,7 @@ func (p *passage) back() {
 			return
 		}
 		if p.committed.Load() {
-			if message[0] == 'C' && string(message[5:len(message)-1]) == "COMMIT" {
+			if message[0] == 'C' && string(message[5:len(message)-1]) == p.command {
 				return
 			}
 			continue

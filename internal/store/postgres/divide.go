@@ -196,7 +196,7 @@ func (s *Store) wantPartitions(ctx context.Context, wanted store.Partitions) err
 		_, err := s.pool.Exec(ctx, `
 			INSERT INTO posthaste.divisions (partitions) SELECT $1::integer
 			WHERE $2 AND $1 > ALL(SELECT partitions FROM posthaste.divisions) OR NOT EXISTS (SELECT FROM posthaste.divisions)
-			ON CONFLICT DO NOTHING`, max(1, int(wanted)), wanted > 0)
+			ON CONFLICT DO NOTHING`, max(1, int(wanted)), wanted > 0 && !s.placement.several())
 		if err != nil {
 			return err
 		}

@@ -2,10 +2,12 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -32,25 +34,51 @@ func (s *Store) requireAlone(ctx context.Context) error {
 	return s.reapDeadNodes(ctx, time.Time{})
 }
 
-func (s *Store) Export(ctx context.Context, now time.Time, yield func(store.Item) error) (err error) {
-	ctx, done, err := s.begin(ctx)
-	if err != nil {
-		return err
+// Export implements store.Backend.
+func (s *Store) Export(ctx context.Context, now time.Time, yield func(store.Item) error) error {
+	return exportAll(ctx, []*Store{s}, now, yield)
+}
+
+// Export implements store.Backend.
+func (d *Databases) Export(ctx context.Context, now time.Time, yield func(store.Item) error) error {
+	return exportAll(ctx, d.all, now, yield)
+}
+
+// exportAll exports what is in some databases.
+func exportAll(ctx context.Context, all []*Store, now time.Time, yield func(store.Item) error) (err error) {
+	for _, s := range all {
+		var done func(*error)
+		if ctx, done, err = s.begin(ctx); err != nil {
+			return err
+		}
+		defer func() { done(&err) }()
 	}
-	defer done(&err)
-	if err := s.requireAlone(ctx); err != nil {
+	if err := requireAllAlone(ctx, all); err != nil {
 		return err
 	}
 	for kind := store.ItemSecret; kind <= store.ItemResponse; kind++ {
-		export := s.export
 		if kind == store.ItemEvent {
-			export = s.exportEvents
+			if err := exportEvents(ctx, all, yield); err != nil {
+				return err
+			}
+			continue
 		}
-		if err := export(ctx, kind, now, yield); err != nil {
+		for _, s := range all {
+			if err := s.export(ctx, kind, now, yield); err != nil {
+				return err
+			}
+		}
+	}
+	return requireAllAlone(ctx, all)
+}
+
+func requireAllAlone(ctx context.Context, all []*Store) error {
+	for _, s := range all {
+		if err := s.requireAlone(ctx); err != nil {
 			return err
 		}
 	}
-	return s.requireAlone(ctx)
+	return nil
 }
 
 // export reads the items of a kind.
@@ -155,11 +183,50 @@ func (m *eventMerge) add(block []store.Item) (before []store.Item) {
 
 func compareItems(a, b store.Item) int { return bytes.Compare(a.Key, b.Key) }
 
+// blocks reads the events of a database block by block, by their users and first events.
+type blocks struct {
+	store *Store
+	read  func() (block []store.Item, err error, more bool)
+	stop  func()
+	next  []store.Item // nil: there is no more
+}
+
+// readBlocks begins to read.
+func (s *Store) readBlocks(ctx context.Context) *blocks {
+	read, stop := iter.Pull2(func(yield func([]store.Item, error) bool) {
+		err := s.exportRows(ctx, store.ItemEvent, func(block []store.Item) error {
+			if len(block) > 0 && !yield(block, nil) {
+				return store.ErrStop
+			}
+			return nil
+		})
+		if ignore(err, store.ErrStop) != nil {
+			yield(nil, err)
+		}
+	})
+	return &blocks{store: s, read: read, stop: stop}
+}
+
+func (b *blocks) advance() (err error) {
+	b.next, err, _ = b.read()
+	return err
+}
+
+// compareBlocks puts first what comes next of several databases.
+func compareBlocks(a, b *blocks) int {
+	switch {
+	case a.next == nil || b.next == nil:
+		return cmp.Compare(len(b.next), len(a.next))
+	default:
+		return cmp.Or(cmp.Compare(store.UserOf(a.next[0].User), store.UserOf(b.next[0].User)), compareItems(a.next[0], b.next[0]))
+	}
+}
+
 // exportEvents skips events whose message retention has already removed.
-func (s *Store) exportEvents(ctx context.Context, kind store.ItemKind, now time.Time, yield func(store.Item) error) error {
+func exportEvents(ctx context.Context, all []*Store, yield func(store.Item) error) (err error) {
 	var events []store.Item
 	flush := func() error {
-		there, err := s.haveMessages(ctx, events)
+		there, err := haveMessages(ctx, all, events)
 		for i := 0; i < len(there) && err == nil; i++ {
 			if there[i] {
 				err = yield(events[i])
@@ -174,19 +241,52 @@ func (s *Store) exportEvents(ctx context.Context, kind store.ItemKind, now time.
 		}
 		return flush()
 	}
-	var merge eventMerge
-	err := s.exportRows(ctx, kind, func(block []store.Item) error { return add(merge.add(block)) })
-	if err == nil {
-		err = add(merge.waiting)
+	var sources []*blocks
+	for _, s := range all {
+		source := s.readBlocks(ctx)
+		defer source.stop()
+		if err := source.advance(); err != nil {
+			return err
+		}
+		sources = append(sources, source)
 	}
-	if err != nil {
+	var merge eventMerge
+	for first := slices.MinFunc(sources, compareBlocks); first.next != nil; first = slices.MinFunc(sources, compareBlocks) {
+		if err := add(merge.add(first.next)); err != nil {
+			return err
+		}
+		if err := first.advance(); err != nil {
+			return err
+		}
+	}
+	if err := add(merge.waiting); err != nil {
 		return err
 	}
 	return flush()
 }
 
-// haveMessages reports for each event whether its message is stored. It uses the control pool:
-// the other may have no connection left.
+// haveMessages reports for each event whether its message is stored, in the database where the event is.
+func haveMessages(ctx context.Context, all []*Store, events []store.Item) ([]bool, error) {
+	there := make([]bool, len(events))
+	for _, s := range all {
+		var own []int
+		for i, event := range events {
+			if s.placement.has(event.User) {
+				own = append(own, i)
+			}
+		}
+		found, err := s.haveMessages(ctx, column(own, func(i int) store.Item { return events[i] }))
+		if err != nil {
+			return nil, err
+		}
+		for n, i := range own {
+			there[i] = found[n]
+		}
+	}
+	return there, nil
+}
+
+// haveMessages uses the control pool: the other may have no connection left.
 func (s *Store) haveMessages(ctx context.Context, events []store.Item) ([]bool, error) {
 	d := s.Division()
 	var users []string

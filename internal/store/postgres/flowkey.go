@@ -60,7 +60,7 @@ func (t *userTx) decodeKey(of name) {
 // saveFlowKeys writes the changed keys to their records.
 func (t *userTx) saveFlowKeys() {
 	for of, key := range t.keys {
-		if key.dirty {
+		if key.dirty && t.store.placement.has(of.user) { // else Claim does
 			t.changedRecord(flowKeyOf(of.user, of.name)).value = record.AppendFlowKey(nil, key.FlowKey)
 			key.dirty = false
 		}

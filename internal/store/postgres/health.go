@@ -97,7 +97,9 @@ func (h *laneHeads) addTo(stats *store.Stats, now time.Time) {
 		}
 		head.QueueFull = h.Slots >= parallelism
 	}
-	if key, err := record.DecodeFlowKey("", h.Key); h.Key != nil && err == nil {
+	if h.Key == nil {
+		head.KeyFull = h.Blocked // by a key in another database, in whichever way
+	} else if key, err := record.DecodeFlowKey("", h.Key); err == nil {
 		_, _, admits := flow.Admit(key, 0, now)
 		head.KeyPaused, head.Rate, head.KeyFull = key.Paused, !key.Paused && !admits, h.Blocked
 	}

@@ -28,7 +28,8 @@ func TestHistories(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = embedded.Close() })
 		names, stores := []string{"model", "embedded", "postgres"}, []store.Store{model.New(), ledger.New(embedded), open(t, emptyDatabase(t))}
-		return append(names, "4 partitions", "growing"), append(stores, divided(t, 4), growing(t))
+		several, databases := several(t, 2, postgres.Options{Partitions: 16}.WithPatience(claimPatience))
+		return append(names, "4 partitions", "growing", "2 databases"), append(stores, divided(t, 4), growing(t), patient{several, databases})
 	})
 }
 
@@ -38,12 +39,13 @@ func growing(t *testing.T) store.Store {
 	url := emptyDatabase(t)
 	t.Cleanup(func() { wantWhole(t, url) })
 	s := openWith(t, url, postgres.Options{}.WithPatience(claimPatience).DividingLate())
-	return &grower{patient: patient{s.Ledger, s.Store}, t: t}
+	return &grower{patient: patient{s.Ledger, s.Store}, own: s.Store, t: t}
 }
 
 // grower divides users after some claims.
 type grower struct {
 	patient
+	own    *postgres.Store
 	t      *testing.T
 	claims int
 }
@@ -51,12 +53,12 @@ type grower struct {
 func (g *grower) Claim(ctx context.Context, now time.Time, limit int) ([]store.Claim, time.Time, error) {
 	g.claims++
 	if partitions := map[int]store.Partitions{3: 2, 7: 8, 9: 16}[g.claims]; partitions != 0 {
-		if err := g.below.Grow(ctx, partitions); err != nil {
+		if err := g.own.Grow(ctx, partitions); err != nil {
 			g.t.Error(err)
 		}
 	}
 	if g.claims == 5 || g.claims == 8 || g.claims == 11 { // in between some users are not divided yet
-		g.below.DivideAll()
+		g.own.DivideAll()
 	}
 	return g.patient.Claim(ctx, now, limit)
 }
@@ -73,7 +75,7 @@ func divided(t *testing.T, partitions store.Partitions) store.Store {
 // patient claims until everything due is claimed. What takes more than one partition comes later.
 type patient struct {
 	store.Store
-	below *postgres.Store
+	below interface{ AnyClaiming() bool }
 }
 
 func (p patient) Claim(ctx context.Context, now time.Time, limit int) (claims []store.Claim, next time.Time, err error) {

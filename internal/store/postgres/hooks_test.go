@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -48,6 +49,14 @@ func (s *Store) Waiting(user string) int {
 
 // AnyClaiming reports whether claims go on whose results a later Claim returns.
 func (s *Store) AnyClaiming() bool { return len(s.lateResults.users()) > 0 }
+
+// AnyClaiming is the same for several databases.
+func (d *Databases) AnyClaiming() bool {
+	d.claiming.mu.Lock()
+	late := len(d.claiming.busy)+len(d.claiming.late) > 0
+	d.claiming.mu.Unlock()
+	return late || slices.ContainsFunc(d.all, (*Store).AnyClaiming)
+}
 
 // EventsBetween is Events with something that happens before each of its statements.
 func (s *Store) EventsBetween(ctx context.Context, user string, query store.EventQuery, happens func()) (store.EventPage, error) {

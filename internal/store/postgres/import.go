@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"posthaste"
@@ -12,52 +13,96 @@ import (
 	"posthaste/internal/store/record"
 )
 
+// Import implements store.Backend.
 func (s *Store) Import(ctx context.Context, items []store.Item) (err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer done(&err)
+	users := usersOf(items, s.Division())
+	if err := s.prepareImport(ctx, items, users); err != nil {
+		return err
+	}
+	return s.change(ctx, time.Time{}, users, prefetch{}, func(own *tx) error {
+		return importItems(items, s.Division().Partitions, func(string) *tx { return own })
+	})
+}
+
+// Import implements store.Backend.
+func (d *Databases) Import(ctx context.Context, items []store.Item) error {
+	users := usersOf(items, d.Division())
+	var parts []*part
+	for _, s := range d.all {
+		own := slices.DeleteFunc(slices.Clone(users), func(user string) bool { return !s.placement.has(user) })
+		if err := s.prepareImport(ctx, items, own); err != nil {
+			return err
+		}
+		parts = append(parts, &part{store: s, users: own})
+	}
+	return d.across(ctx, time.Time{}, parts, parts[0], func(txOf func(string) *tx) error { return importItems(items, d.partitions, txOf) })
+}
+
+// usersOf returns all partitions of the users of items: what finds one may be in another.
+func usersOf(items []store.Item, d store.Division) (users []string) {
+	for _, item := range items {
+		if item.User != "" {
+			users = append(users, d.All(store.UserOf(item.User))...)
+		}
+	}
+	slices.Sort(users)
+	return slices.Compact(users)
+}
+
+// prepareImport does what comes before the transaction.
+func (s *Store) prepareImport(ctx context.Context, items []store.Item, users []string) error {
 	if err := s.requireAlone(ctx); err != nil {
 		return err
 	}
-	var users []string
-	var about []messageOf // what events are about
 	for _, item := range items {
-		if item.User != "" {
-			users = append(users, s.Division().All(store.UserOf(item.User))...) // what finds it may be elsewhere
-		}
 		if item.Kind == store.ItemEvent && len(item.Key) == 8 {
 			if err := s.days.ensure(ctx, s.pool, positionAt(item.Key).Time()); err != nil {
 				return err
 			}
-			if id, err := record.EventItemMessage(item.Value); err == nil {
-				about = append(about, messageOf{item.User, id})
-			}
 		}
 	}
-	if err := s.indexLogs(ctx, users); err != nil {
-		return err
+	return s.indexLogs(ctx, users)
+}
+
+// importItems writes items in the transactions of their partitions.
+func importItems(items []store.Item, partitions store.Partitions, txOf func(user string) *tx) error {
+	about := map[*tx][]messageOf{} // of events
+	for _, item := range items {
+		tx := txOf(item.User)
+		tx.log.direct = true
+		if item.Kind != store.ItemEvent {
+			continue
+		}
+		if id, err := record.EventItemMessage(item.Value); err == nil {
+			about[tx] = append(about[tx], messageOf{item.User, id})
+		}
 	}
-	return s.change(ctx, time.Time{}, users, prefetch{}, func(tx *tx) error {
-		if err := tx.readMessages(tx.ctx, tx, about); err != nil {
+	for tx, of := range about {
+		if err := tx.readMessages(tx.ctx, tx, of); err != nil {
 			return err
 		}
-		i := &importer{tx, map[string]posthaste.Position{}}
-		i.log.direct = true
-		for _, item := range items {
-			if err := i.add(item); err != nil {
-				return fmt.Errorf("%s of %q, key %x: %w", item.Kind, item.User, item.Key, err)
-			}
+	}
+	i := &importer{txOf: txOf, partitions: partitions, ends: map[string]posthaste.Position{}}
+	for _, item := range items {
+		i.tx = txOf(item.User)
+		if err := i.add(item); err != nil {
+			return fmt.Errorf("%s of %q, key %x: %w", item.Kind, item.User, item.Key, err)
 		}
-		return i.raisePositions()
-	})
+	}
+	return i.raisePositions()
 }
 
 // importer writes items within a change.
 type importer struct {
-	*tx
-	ends map[string]posthaste.Position // the highest ones that were imported, by user
+	*tx        // of the item
+	txOf       func(user string) *tx
+	partitions store.Partitions
+	ends       map[string]posthaste.Position // the highest ones that were imported, by user
 }
 
 // raise notes an imported position.
@@ -66,8 +111,9 @@ func (i *importer) raise(user string, p posthaste.Position) { i.ends[user] = max
 // raisePositions ensures that no new event gets an imported position.
 func (i *importer) raisePositions() error {
 	for user, end := range i.ends {
-		i.exec(setIndexed, []string{user}, []int64{int64(end)})
-		i.exec(`UPDATE posthaste.users SET position = greatest(position, $2) WHERE user_id = $1`, user, int64(end))
+		tx := i.txOf(user)
+		tx.exec(setIndexed, []string{user}, []int64{int64(end)})
+		tx.exec(`UPDATE posthaste.users SET position = greatest(position, $2) WHERE user_id = $1`, user, int64(end))
 	}
 	return nil
 }
@@ -89,7 +135,7 @@ func (i *importer) add(item store.Item) error {
 
 // restore writes a record, and how it is found.
 func (i *importer) restore(item *store.Item) error {
-	reader := wholeReader{&i.store.scoped(i.tx, item.User).reader, i.store.Division().Partitions}
+	reader := wholeReader{i.scoped(item.User), item.User, i.partitions, func(user string) *reader { return &i.txOf(user).scoped(user).reader }}
 	filed, err := index.Of(reader, item)
 	if err != nil {
 		return err
@@ -104,8 +150,8 @@ func (i *importer) restore(item *store.Item) error {
 
 // put writes a record and what it is found by.
 func (i *importer) put(item *store.Item, found store.Found) {
-	scoped, of := i.store.scoped(i.tx, item.User), recordOf{item.User, item.Kind, string(item.Key)}
-	i.putRecord(of, item.Value, milli(found.DueAt))
+	scoped, of := i.txOf(item.User).scoped(item.User), recordOf{item.User, item.Kind, string(item.Key)}
+	scoped.putRecord(of, item.Value, milli(found.DueAt))
 	scoped.putTerms(of, store.Found{}, found)
 	switch item.Kind {
 	case store.ItemDeadLetter, store.ItemRun, store.ItemRunDeadLetter:

@@ -81,8 +81,10 @@ func prefetchOf(user string, hint store.Hint) prefetch {
 
 // wholeReader reads the records of a user in whichever partition they are.
 type wholeReader struct {
-	*reader
-	partitions store.Partitions
+	store.Reader // of one
+	user         string
+	partitions   store.Partitions
+	readerOf     func(partition string) *reader
 }
 
 func (r wholeReader) of(k store.RecordKey) recordOf {
@@ -90,12 +92,24 @@ func (r wholeReader) of(k store.RecordKey) recordOf {
 }
 
 func (r wholeReader) Get(kind store.ItemKind, key []byte) ([]byte, error) {
-	return r.record(r.ctx, r, r.of(store.RecordKey{Kind: kind, Key: key}))
+	of := r.of(store.RecordKey{Kind: kind, Key: key})
+	own := r.readerOf(of.user)
+	return own.record(own.ctx, own, of)
 }
 
 // fetch reads records ahead.
 func (r wholeReader) fetch(records []store.RecordKey) error {
-	return r.ask(func(batch *pgx.Batch) { r.queue(batch, prefetch{records: column(records, r.of)}) })
+	in := map[*reader][]recordOf{}
+	for _, of := range column(records, r.of) {
+		own := r.readerOf(of.user)
+		in[own] = append(in[own], of)
+	}
+	for own, some := range in {
+		if err := own.ask(func(batch *pgx.Batch) { own.queueRecords(batch, unknown(some, own.records)) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Fetch asks last how messages have ended, so that one that ends meanwhile is found.

@@ -225,7 +225,7 @@ func (tx *tx) beginsRun(m *posthaste.Message) (bool, error) {
 		return false, nil
 	}
 	user := tx.divisionOf(m.User).Of(store.UserOf(m.User), m.Run.Position.Slot()) // its messages may be elsewhere
-	data, err := tx.record(tx.ctx, tx, recordOf{user, store.ItemRun, string(positionKey(int64(m.Run.Position)))})
+	data, err := tx.recordAnywhere(recordOf{user, store.ItemRun, string(positionKey(int64(m.Run.Position)))})
 	if err != nil {
 		return false, ignore(err, store.ErrNotFound)
 	}

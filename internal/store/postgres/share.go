@@ -34,10 +34,12 @@ func shardAt(user string, slot posthaste.Slot) int16 {
 // share is the shards that a node serves first: from the first one to before the end.
 type share struct{ first, end int16 }
 
-// shareOf returns the share of a node that so many are before, of those that take part.
-func shareOf(before, nodes int) share {
+// shareOf returns the share of a node that so many are before, of those that take part in a database.
+func (p placement) shareOf(before, nodes int) share {
 	nodes = max(1, nodes)
-	return share{int16(before * shards / nodes), int16((before + 1) * shards / nodes)}
+	all := p.shards()
+	width := int(all.end - all.first)
+	return share{all.first + int16(before*width/nodes), all.first + int16((before+1)*width/nodes)}
 }
 
 func (s share) has(shard int16) bool { return s.first <= shard && shard < s.end }
@@ -68,7 +70,7 @@ func nextLane(first, end, since, except string) string {
 func (s *Store) renewShare() {
 	ctx, cancel := context.WithTimeout(s.closing, pollTime)
 	defer cancel()
-	if s.node.Away() || s.learnDivision(ctx) != nil || s.Division().Whole() || s.drains.Load() {
+	if s.node.Away() || s.learnDivision(ctx) != nil || s.Division().Whole() && !s.placement.several() || s.drains.Load() {
 		return
 	}
 	type place struct{ Before, Nodes int }
@@ -76,7 +78,7 @@ func (s *Store) renewShare() {
 		SELECT count(*) FILTER (WHERE node < $1), count(*) FROM posthaste.nodes
 		WHERE expires_at > clock_timestamp() AND NOT drains`, s.node.Number())
 	if err == nil {
-		s.share.Store(new(shareOf(now.Before, now.Nodes)))
+		s.share.Store(new(s.placement.shareOf(now.Before, now.Nodes)))
 		if s.drains.Load() { // meanwhile
 			s.share.Store(new(share{}))
 		}
@@ -93,16 +95,20 @@ func (s *Store) Drain(ctx context.Context) error {
 
 // OwnSlot is a posthaste.OwnSlot of this node.
 func (s *Store) OwnSlot(user string, slot posthaste.Slot) posthaste.Slot {
-	share := s.share.Load()
-	width := posthaste.Slots / max(1, int(s.Division().Partitions))
+	return ownSlot(user, slot, s.Division().Partitions, s.share.Load().has)
+}
+
+// ownSlot returns a slot, or one in a partition on a shard that the node has as its own.
+func ownSlot(user string, slot posthaste.Slot, partitions store.Partitions, has func(shard int16) bool) posthaste.Slot {
+	width := posthaste.Slots / max(1, int(partitions))
 	var own []posthaste.Slot // that partitions begin with
 	for first := 0; first < posthaste.Slots; first += width {
-		if share.has(shardAt(user, posthaste.Slot(first))) {
+		if has(shardAt(user, posthaste.Slot(first))) {
 			own = append(own, posthaste.Slot(first))
 		}
 	}
 	home := slot - slot%posthaste.Slot(width)
-	if len(own) == 0 || share.has(shardAt(user, home)) {
+	if len(own) == 0 || has(shardAt(user, home)) {
 		return slot
 	}
 	return own[int(slot)%len(own)] + slot%posthaste.Slot(width)

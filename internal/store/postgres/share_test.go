@@ -13,7 +13,7 @@ func TestShares(t *testing.T) {
 	for nodes := range 2 * shards {
 		owners := map[int16]int{}
 		for before := range max(1, nodes) {
-			share := shareOf(before, nodes)
+			share := placement{}.shareOf(before, nodes)
 			if size := int(share.end - share.first); nodes > 0 && size != shards/nodes && size != shards/nodes+1 {
 				t.Errorf("node %d of %d has %d shards", before, nodes, size)
 			}
@@ -39,7 +39,7 @@ func TestOwnSlots(t *testing.T) {
 			for user := range 20 {
 				user := fmt.Sprint("user", user)
 				for before := range nodes {
-					share := shareOf(before, nodes)
+					share := placement{}.shareOf(before, nodes)
 					s := &Store{}
 					s.divisions.replace(nil, store.Division{Partitions: partitions})
 					s.share.Store(&share)

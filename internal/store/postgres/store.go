@@ -65,6 +65,7 @@ type Options struct {
 	clockOffset func() time.Duration // added to this node's clock, for tests
 	patience    time.Duration        // in place of claimPatience, for tests
 	divideLate  bool                 // only if a test asks for it
+	placement   placement            // of one of several databases
 	tracer      pgx.QueryTracer      // of statements, for tests
 }
 
@@ -77,6 +78,7 @@ type Store struct {
 	migrations  schema.Migrator
 	existing    bool // the schema must be there
 	node        *node.Node
+	placement   placement
 	days        logDays
 	divisions   divisions
 	share       atomic.Pointer[share]
@@ -113,7 +115,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		logger: options.Logger, wake: make(chan struct{}, 1),
 		migrations: slices.Concat(schema.Migrations, options.newer), existing: options.Existing,
 		patience: cmp.Or(options.patience, claimPatience),
-		held:     newHeldClaims(options.Memory), changes: changeQueue{waiting: map[string][]*change{}}, lateResults: lateResults{claiming: map[string]bool{}},
+		held:     newHeldClaims(options.Memory), placement: options.placement, changes: changeQueue{waiting: map[string][]*change{}}, lateResults: lateResults{claiming: map[string]bool{}},
 		days: logDays{made: map[time.Time]bool{}}, series: knownSeries{hours: map[string]*hourOfUser{}}, grown: grownLogs{all: true, of: map[string]bool{}}, setAside: setAside{messages: map[messageOf]bool{}, records: map[string]bool{}},
 		followers: logWaiters{of: map[string]*logWaiter{}},
 	}
@@ -130,11 +132,11 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		return nil, err
 	}
 	s.node = node.New(node.Options{
-		Control: s.control, Lease: cmp.Or(options.Lease, node.DefaultLease), Back: s.pool.Reset, Known: len(s.migrations), Logger: s.logger, Joined: options.Joined,
+		Control: s.control, Database: s.placement.name(), Lease: cmp.Or(options.Lease, node.DefaultLease), Back: s.pool.Reset, Known: len(s.migrations), Logger: s.logger, Joined: options.Joined,
 		Clock: options.Clock, Offset: options.clockOffset, Any: options.AnyClock,
 	})
 	s.closing, s.close = context.WithCancel(context.Background())
-	s.share.Store(new(shareOf(0, 1)))
+	s.share.Store(new(s.placement.shareOf(0, 1)))
 	s.divisions.opened = time.Now()
 	s.divisions.replace(nil, store.Division{Partitions: 1})
 	if err := s.join(ctx, options.Partitions); err != nil {
@@ -148,7 +150,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	s.loops.Go(s.pollCommits)
 	s.renewShare()
 	s.loops.Go(func() { s.repeat(shareEvery, s.renewShare) })
-	if !options.divideLate {
+	if !options.divideLate && !s.placement.several() {
 		s.loops.Go(func() { s.repeat(divideEvery, s.divideAll) })
 	}
 	s.loops.Go(func() { s.repeat(indexEvery, s.keepIndex) })
@@ -159,6 +161,9 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 func (s *Store) join(ctx context.Context, partitions store.Partitions) error {
 	if err := s.prepareSchema(ctx); err != nil {
 		return fmt.Errorf("schema: %w", err)
+	}
+	if err := s.takePlace(ctx); err != nil {
+		return err
 	}
 	if err := s.node.Join(ctx); err != nil { // from now on nobody is divided before this node knows how
 		return err

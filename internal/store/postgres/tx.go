@@ -31,30 +31,10 @@ func (s *Store) Update(ctx context.Context, now time.Time, scope store.Scope, ch
 
 // UpdateSeveral implements store.Divisible. Changes of more than one user have transactions of their own.
 func (s *Store) UpdateSeveral(ctx context.Context, now time.Time, scopes []store.Scope, change func([]store.Tx) error) error {
-	var w prefetch
-	users := make([]string, len(scopes))
-	for i, scope := range scopes {
-		w.add(prefetchOf(scope.User, scope.Hint))
-		users[i] = scope.User
-	}
+	users, w := scopeUsers(scopes)
 	var ended []store.Claim
-	err := s.call(ctx, now, users, w, func(tx *tx) error {
-		for _, scope := range scopes {
-			if scope.Partitions != 0 && scope.Partitions != tx.divided[scope.User] {
-				return store.ErrDivided
-			}
-		}
-		own, all := make([]*scopedTx, len(users)), make([]store.Tx, len(users))
-		for i, user := range users {
-			own[i] = s.scoped(tx, user)
-			all[i] = own[i]
-		}
-		err := change(all)
-		ended = nil
-		for _, scoped := range own {
-			err = cmp.Or(err, scoped.err)
-			ended = append(ended, scoped.ended...)
-		}
+	err := s.call(ctx, now, users, w, func(own *tx) (err error) {
+		ended, err = changeScopes(scopes, func(string) *tx { return own }, change)
 		return err
 	})
 	if err == nil {
@@ -63,8 +43,36 @@ func (s *Store) UpdateSeveral(ctx context.Context, now time.Time, scopes []store
 	return err
 }
 
-func (s *Store) scoped(tx *tx, user string) *scopedTx {
-	return &scopedTx{reader: reader{tx, &tx.readCache, tx.ctx, s, user}, tx: tx, user: user}
+// scopeUsers returns the users of scopes, and what their hints name.
+func scopeUsers(scopes []store.Scope) (users []string, w prefetch) {
+	for _, scope := range scopes {
+		w.add(prefetchOf(scope.User, scope.Hint))
+		users = append(users, scope.User)
+	}
+	return users, w
+}
+
+// changeScopes makes a change in the transactions of some users, and returns the claims that it has ended.
+func changeScopes(scopes []store.Scope, txOf func(user string) *tx, change func([]store.Tx) error) (ended []store.Claim, err error) {
+	own, all := make([]*scopedTx, len(scopes)), make([]store.Tx, len(scopes))
+	for i, scope := range scopes {
+		tx := txOf(scope.User)
+		if scope.Partitions != 0 && scope.Partitions != tx.divided[scope.User] {
+			return nil, store.ErrDivided
+		}
+		own[i] = tx.scoped(scope.User)
+		all[i] = own[i]
+	}
+	err = change(all)
+	for _, scoped := range own {
+		err = cmp.Or(err, scoped.err)
+		ended = append(ended, scoped.ended...)
+	}
+	return ended, err
+}
+
+func (tx *tx) scoped(user string) *scopedTx {
+	return &scopedTx{reader: reader{tx, &tx.readCache, tx.ctx, tx.store, user}, tx: tx, user: user}
 }
 
 // Due implements store.Backend. Each node gets all that are due. Of those that are not, it reads

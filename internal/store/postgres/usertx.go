@@ -172,13 +172,14 @@ func (s *Store) createUsers(ctx context.Context, conn execer, partitions []strin
 	if err != nil {
 		return err
 	}
-	var whole, parts []string
+	var firsts, parts []string
 	for _, user := range slices.Compact(slices.Sorted(slices.Values(column(partitions, store.UserOf)))) {
-		for _, part := range slices.Compact(d.All(user)) {
-			whole, parts = append(whole, user), append(parts, part)
+		own := slices.DeleteFunc(slices.Compact(d.All(user)), func(part string) bool { return !s.placement.has(part) })
+		for _, part := range own {
+			firsts, parts = append(firsts, own[0]), append(parts, part)
 		}
 	}
-	_, err = conn.Exec(ctx, createUsers, whole, parts, d)
+	_, err = conn.Exec(ctx, createUsers, firsts, parts, d)
 	return err
 }
 
@@ -190,10 +191,10 @@ type execer interface {
 
 const createUsers = `
 	WITH made AS (
-		INSERT INTO posthaste.indexed (user_id) SELECT part FROM unnest($1::text[], $2::text[]) AS w (whole, part) WHERE part = whole
+		INSERT INTO posthaste.indexed (user_id) SELECT part FROM unnest($1::text[], $2::text[]) AS w (first, part) WHERE part = first
 		ON CONFLICT DO NOTHING RETURNING user_id),
-	parts AS MATERIALIZED (SELECT whole, part FROM made JOIN unnest($1::text[], $2::text[]) AS w (whole, part) ON whole = user_id),
-	others AS (INSERT INTO posthaste.indexed (user_id) SELECT part FROM parts WHERE part <> whole)
+	parts AS MATERIALIZED (SELECT first, part FROM made JOIN unnest($1::text[], $2::text[]) AS w (first, part) ON first = user_id),
+	others AS (INSERT INTO posthaste.indexed (user_id) SELECT part FROM parts WHERE part <> first)
 	INSERT INTO posthaste.users (user_id, partitions) SELECT part, $3 FROM parts`
 
 // exec queues a statement.
@@ -278,6 +279,13 @@ func (t *userTx) commit(users []string) error {
 	if err := t.claimAccepted(); err != nil {
 		return err
 	}
+	batch, blocks := t.lastWrites()
+	batch.Queue(`COMMIT`)
+	return t.committed(users, blocks, t.sendLast(batch))
+}
+
+// lastWrites returns what is left to be written.
+func (t *userTx) lastWrites() (*pgx.Batch, []newBlock) {
 	batch := t.takeWrites()
 	blocks := t.log.take(t.usage)
 	t.log.write(batch)
@@ -291,10 +299,18 @@ func (t *userTx) commit(users []string) error {
 	t.writeReopened(batch)
 	t.writeFreedKeys(batch)
 	batch.QueuedQueries = append(batch.QueuedQueries, t.queuedLast.QueuedQueries...)
-	batch.Queue(`COMMIT`)
+	return batch, blocks
+}
+
+// sendLast sends what ends the transaction.
+func (t *userTx) sendLast(batch *pgx.Batch) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), callTime)
 	defer cancel()
-	err := t.conn.SendBatch(ctx, batch).Close()
+	return t.conn.SendBatch(ctx, batch).Close()
+}
+
+// committed does what follows from the answer to a commit.
+func (t *userTx) committed(users []string, blocks []newBlock, err error) error {
 	switch {
 	case err == nil:
 		t.grew(blocks)

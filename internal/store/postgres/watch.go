@@ -27,17 +27,32 @@ func (s *Store) Watch(ctx context.Context, user string) (posthaste.Position, <-c
 
 // WatchSeveral implements store.Divisible.
 func (s *Store) WatchSeveral(ctx context.Context, users []string) (end posthaste.Position, grown []<-chan struct{}, err error) {
-	all := make([]*logWaiter, len(users))
-	for i, user := range users {
-		all[i] = s.followers.wait(user)
-		grown = append(grown, all[i].grown)
+	return watchLogs(ctx, []logsIn{{s, users}})
+}
+
+// logsIn are logs in one database.
+type logsIn struct {
+	*Store
+	users []string
+}
+
+// watchLogs is WatchSeveral for logs in some databases.
+func watchLogs(ctx context.Context, logs []logsIn) (end posthaste.Position, grown []<-chan struct{}, err error) {
+	waiters := map[string]*logWaiter{}
+	for _, in := range logs {
+		for _, user := range in.users {
+			waiters[user] = in.followers.wait(user)
+			grown = append(grown, waiters[user].grown)
+		}
 	}
-	end, err = s.CloseLogs(ctx, users, posthaste.MaxPosition)
+	end, err = closeLogs(ctx, logs, posthaste.MaxPosition)
 	if err != nil {
 		return 0, nil, err
 	}
-	for i, user := range users {
-		s.followers.setRead(user, all[i], end)
+	for _, in := range logs {
+		for _, user := range in.users {
+			in.followers.setRead(user, waiters[user], end)
+		}
 	}
 	return end, grown, nil
 }
@@ -48,31 +63,60 @@ type logEnd struct {
 	at   posthaste.Position
 }
 
-// CloseLogs implements store.Divisible. The next positions of a user are above that of its row, so a quiet
+// CloseLogs implements store.Divisible.
+func (s *Store) CloseLogs(ctx context.Context, users []string, upTo posthaste.Position) (posthaste.Position, error) {
+	return closeLogs(ctx, []logsIn{{s, users}}, upTo)
+}
+
+// closeLogs is CloseLogs for logs in some databases. The next positions of a user are above that of its row, so a quiet
 // log is closed by raising that, which only readers do. A row that is locked will soon have a higher
 // position: that is waited for, but not for long.
-func (s *Store) CloseLogs(ctx context.Context, users []string, upTo posthaste.Position) (posthaste.Position, error) {
-	return read(ctx, s, func(ctx context.Context, q querier) (posthaste.Position, error) {
-		ends, err := readEnds(ctx, q, users)
+func closeLogs(ctx context.Context, logs []logsIn, upTo posthaste.Position) (posthaste.Position, error) {
+	ends := make([][]logEnd, len(logs))
+	var err error
+	for i, in := range logs {
+		if ends[i], err = in.readEnds(ctx, false); err != nil {
+			return 0, err
+		}
+	}
+	if slices.ContainsFunc(ends, func(of []logEnd) bool { return len(of) > 0 }) {
+		for i, in := range logs {
+			if len(ends[i]) == 0 {
+				if ends[i], err = in.readEnds(ctx, true); err != nil {
+					return 0, err
+				}
+			}
+		}
+	}
+	end, last := posthaste.MaxPosition, posthaste.Position(0)
+	for _, e := range slices.Concat(ends...) {
+		end, last = min(end, e.at), max(last, e.at)
+	}
+	if last = min(last, upTo); last <= end {
+		return last, nil
+	}
+	closed := last
+	for i, in := range logs {
+		own, err := read(ctx, in.Store, func(ctx context.Context, _ querier) (posthaste.Position, error) { return in.raise(ctx, ends[i], last) })
 		if err != nil {
 			return 0, err
 		}
-		end, last := posthaste.MaxPosition, posthaste.Position(0)
-		for _, e := range ends {
-			end, last = min(end, e.at), max(last, e.at)
-		}
-		if last = min(last, upTo); last <= end {
-			return last, nil
-		}
-		return s.raise(ctx, ends, last)
-	})
+		closed = min(closed, own)
+	}
+	return closed, nil
 }
 
-// readEnds returns where the logs of users end that have a row. A user gets the rows of all its partitions at once,
-// above what it has.
-func readEnds(ctx context.Context, q querier, users []string) ([]logEnd, error) {
-	return rows(ctx, q, scanEnd, `
-		SELECT user_id, position FROM posthaste.users WHERE user_id = ANY($1)`, users)
+// readEnds returns where the logs of users end that have a row. A user gets the rows of all its partitions in a
+// database at once, above what it has; if another database has some, before they are closed without these.
+func (in logsIn) readEnds(ctx context.Context, create bool) ([]logEnd, error) {
+	return read(ctx, in.Store, func(ctx context.Context, q querier) ([]logEnd, error) {
+		if create {
+			if err := in.createUsers(ctx, in.pool, in.users); err != nil {
+				return nil, err
+			}
+		}
+		return rows(ctx, q, scanEnd, `SELECT user_id, position FROM posthaste.users WHERE user_id = ANY($1)`, in.users)
+	})
 }
 
 func scanEnd(r pgx.CollectableRow) (e logEnd, err error) {
@@ -91,6 +135,9 @@ const closeNoWait = "1ms"
 // raise raises the ends of logs, first of those that nobody writes to.
 func (s *Store) raise(ctx context.Context, ends []logEnd, to posthaste.Position) (end posthaste.Position, err error) {
 	behind := slices.DeleteFunc(ends, func(e logEnd) bool { return e.at >= to })
+	if len(behind) == 0 {
+		return to, nil
+	}
 	users := column(behind, func(e logEnd) string { return e.user })
 	raised, err := rows(ctx, s.pool, pgx.RowTo[string], `
 		WITH free AS MATERIALIZED (

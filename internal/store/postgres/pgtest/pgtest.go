@@ -120,7 +120,7 @@ func (c *Cluster) chooseUser() error {
 // sync: tests kill processes, and never the machine below them.
 func (c *Cluster) Launch() error {
 	options := fmt.Sprintf("-p %d -c listen_addresses=127.0.0.1 -c unix_socket_directories=%s"+
-		" -c max_connections=100 -c fsync=off -c full_page_writes=off %s", c.port, c.directory, c.settings)
+		" -c max_connections=100 -c max_prepared_transactions=50 -c fsync=off -c full_page_writes=off %s", c.port, c.directory, c.settings)
 	return c.run("pg_ctl", "-D", c.data(), "-l", filepath.Join(c.directory, "log"), "-w", "-o", options, "start")
 }
 

@@ -33,6 +33,22 @@ CREATE TABLE posthaste.divisions (
     partitions integer PRIMARY KEY
 );
 
+-- Which of several databases this is, that divide the partitions of users: one row.
+CREATE TABLE posthaste.placement (
+    together  text NOT NULL,    -- the same in all of them
+    number    integer NOT NULL, -- from 0
+    databases integer NOT NULL  -- how many there are
+);
+CREATE UNIQUE INDEX placement_once ON posthaste.placement ((true));
+
+-- Outcomes of changes in several databases, in the one that decides. What is prepared in another one
+-- and has no outcome here is rolled back, which is then its outcome.
+CREATE TABLE posthaste.outcomes (
+    id        text PRIMARY KEY,
+    committed boolean NOT NULL,
+    decided   timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
 -- Jobs that one node at a time does: any node that finds the lease free or expired.
 CREATE TABLE posthaste.jobs (
     job        text COLLATE "C" PRIMARY KEY,

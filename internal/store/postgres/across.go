@@ -1,0 +1,255 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"posthaste/internal/store/postgres/node"
+)
+
+// A change of partitions in several databases is a transaction in each, which lock their rows in the order of
+// the databases. All but one are prepared, then that one decides: its commit has the outcome of the change
+// (table outcomes), and the others are committed. What is prepared stays locked until then, whatever happens to
+// the node: the resolver of any node asks for the outcome, or makes it a rollback if there is none yet. So what a
+// reader sees in one database, and what it waits for in another one, agree.
+
+const (
+	changesAcross  = 4               // at once in this node: each has a connection to several databases
+	acrossLock     = 4 * time.Second // how long one waits for a row while it has locked others
+	resolveEvery   = time.Second     // how soon what a dead node has prepared is noticed
+	resolveAfter   = "3 seconds"     // before it is taken for left behind
+	forgetEvery    = time.Minute     // outcomes that nobody will ask for
+	outcomesAtOnce = 10_000          // that are forgotten
+	outcomesKept   = "1 hour"        // at least
+	preparedPrefix = "posthaste_"    // of the names of what is prepared: the number of the database that decides follows, and the id
+	allPrepared    = `SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND starts_with(gid, '` + preparedPrefix + `')`
+)
+
+// part is the part of a change that is made in one database.
+type part struct {
+	store    *Store
+	users    []string
+	prefetch prefetch
+
+	conn   *pgxpool.Conn
+	tx     *userTx
+	blocks []newBlock // of the log, that are written last
+}
+
+// across makes a change in several databases, of which one decides. do gets the transaction of each partition.
+func (d *Databases) across(ctx context.Context, now time.Time, parts []*part, decides *part, do func(txOf func(partition string) *tx) error) (err error) {
+	select {
+	case d.acrossing <- struct{}{}:
+		defer func() { <-d.acrossing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for _, p := range parts {
+		var done func(*error)
+		if ctx, done, err = p.store.begin(ctx); err != nil {
+			return err
+		}
+		defer func() { done(&err) }()
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	defer func() {
+		for _, p := range parts {
+			p.release()
+		}
+	}()
+	txs := map[*Store]*tx{}
+	for _, p := range parts {
+		if err := p.begin(ctx, now); err != nil {
+			return err
+		}
+		txs[p.store] = p.tx.at(now)
+	}
+	err = do(func(partition string) *tx { return txs[d.of(partition)] })
+	for _, p := range parts {
+		err = errors.Join(err, p.tx.failed)
+	}
+	if err != nil {
+		return err
+	}
+	return d.commit(parts, decides)
+}
+
+// begin locks the users.
+func (p *part) begin(ctx context.Context, now time.Time) (err error) {
+	if err := p.store.days.ensure(ctx, p.store.pool, now); err != nil {
+		return err
+	}
+	if p.conn, err = p.store.pool.Acquire(ctx); err != nil {
+		return err
+	}
+	p.users = slices.Compact(slices.Sorted(slices.Values(p.users)))
+	p.tx = newUserTx(ctx, p.store, p.conn.Conn())
+	p.tx.lockTimeout = acrossLock
+	return p.tx.begin(p.users, []*change{{now: now, prefetch: p.prefetch}})
+}
+
+// release ends the part, if it was not committed.
+func (p *part) release() {
+	if p.conn == nil {
+		return
+	}
+	if p.conn.Conn().PgConn().TxStatus() != 'I' {
+		_ = p.tx.rollback()
+	}
+	p.conn.Release() // ends the connection if the transaction goes on
+}
+
+// commit commits what has been written. What has only been locked stays so until then.
+func (d *Databases) commit(parts []*part, decides *part) error {
+	writing := slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return p.tx.writes == 0 })
+	switch {
+	case len(writing) == 0:
+		return nil
+	case len(writing) == 1:
+		return writing[0].tx.commit(writing[0].users)
+	case decides.tx.writes == 0:
+		decides = writing[0]
+	}
+	others := slices.DeleteFunc(writing, func(p *part) bool { return p == decides })
+	id := rand.Text()
+	name := preparedPrefix + strconv.Itoa(decides.store.placement.number) + "_" + id
+	for i, p := range others {
+		if err := p.prepare(name); err != nil {
+			for _, prepared := range others[:i] {
+				_ = prepared.end(`ROLLBACK PREPARED`, name) // or the resolver does
+			}
+			return err
+		}
+	}
+	batch, blocks := decides.tx.lastWrites()
+	batch.Queue(`INSERT INTO posthaste.outcomes (id, committed) VALUES ($1, true)`, id)
+	batch.Queue(`COMMIT`)
+	err := decides.tx.committed(decides.users, blocks, decides.tx.sendLast(batch))
+	how := `COMMIT PREPARED`
+	switch {
+	case errors.Is(err, node.ErrInDoubt):
+		return err // the resolver will know
+	case err != nil:
+		how = `ROLLBACK PREPARED`
+	}
+	for _, p := range others {
+		failed := p.end(how, name)
+		if err == nil && failed == nil {
+			_ = p.tx.committed(p.users, p.blocks, nil)
+		}
+	}
+	return err
+}
+
+// prepare writes what is left, and leaves the transaction to whoever ends it by its name.
+func (p *part) prepare(name string) error {
+	var batch *pgx.Batch
+	batch, p.blocks = p.tx.lastWrites()
+	err := p.tx.sendLast(batch)
+	if err == nil {
+		err = p.end(`PREPARE TRANSACTION`, name)
+	}
+	if err != nil {
+		p.store.days.forgetAll(err)
+	}
+	return err
+}
+
+// end does something with the transaction of a name, which is no statement to be planned.
+func (p *part) end(how, name string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.tx.ctx), callTime)
+	defer cancel()
+	_, err := p.tx.conn.Exec(ctx, how+` '`+name+`'`, pgx.QueryExecModeSimpleProtocol)
+	return err
+}
+
+// canPrepare returns an error if the database prepares no transactions.
+func (s *Store) canPrepare(ctx context.Context) error {
+	most, err := row(ctx, s.pool, pgx.RowTo[int], `SELECT current_setting('max_prepared_transactions')::integer`)
+	if err == nil && most == 0 {
+		err = errors.New("its max_prepared_transactions is 0: set it to 100, and restart it")
+	}
+	return err
+}
+
+// resolvePrepared ends what was prepared in this database by a node that has died, or did not get an answer.
+func (s *Store) resolvePrepared() {
+	if s.node.Away() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.closing, pollTime)
+	defer cancel()
+	left, err := rows(ctx, s.pool, pgx.RowTo[string], allPrepared+` AND prepared < clock_timestamp() - $1::interval`, resolveAfter)
+	if err != nil {
+		return // the next time
+	}
+	for _, name := range left {
+		if err := s.resolve(ctx, name); err != nil && s.closing.Err() == nil {
+			s.logger.Debug("change.unresolved", "error", err)
+		}
+	}
+}
+
+func (s *Store) resolve(ctx context.Context, name string) error {
+	number, id, _ := strings.Cut(strings.TrimPrefix(name, preparedPrefix), "_")
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 0 || n >= len(s.placement.of.all) {
+		return fmt.Errorf("%s was prepared by others", name)
+	}
+	committed, err := row(ctx, s.placement.of.all[n].pool, pgx.RowTo[bool], `
+		INSERT INTO posthaste.outcomes (id, committed) VALUES ($1, false)
+		ON CONFLICT (id) DO UPDATE SET id = excluded.id RETURNING committed`, id)
+	if err != nil {
+		return err
+	}
+	how := `ROLLBACK PREPARED`
+	if committed {
+		how = `COMMIT PREPARED`
+	}
+	_, err = s.pool.Exec(ctx, how+` '`+name+`'`, pgx.QueryExecModeSimpleProtocol)
+	if said, ok := errors.AsType[*pgconn.PgError](err); ok && said.Code == undefinedObject {
+		return nil // somebody else has ended it
+	}
+	if err == nil {
+		s.logger.Info("change.resolved", "committed", committed)
+		s.grown.addAll()
+		s.lookAgain()
+	}
+	return err
+}
+
+// undefinedObject is the database's code when nothing is prepared by a name.
+const undefinedObject = "42704"
+
+// forgetOutcomes deletes old outcomes, if all databases say what is still prepared.
+func (d *Databases) forgetOutcomes() {
+	ctx, cancel := context.WithTimeout(d.all[0].closing, callTime)
+	defer cancel()
+	prepared := []string{} // never NULL
+	for _, s := range d.all {
+		own, err := rows(ctx, s.pool, pgx.RowTo[string], allPrepared)
+		if err != nil {
+			return
+		}
+		for _, name := range own {
+			prepared = append(prepared, name[strings.LastIndex(name, "_")+1:])
+		}
+	}
+	for _, s := range d.all {
+		_, _ = s.pool.Exec(ctx, `
+			DELETE FROM posthaste.outcomes WHERE id IN (
+				SELECT id FROM posthaste.outcomes WHERE decided < clock_timestamp() - $1::interval AND id <> ALL($2) LIMIT $3)`,
+			outcomesKept, prepared, outcomesAtOnce) // or the next time
+	}
+}

@@ -1,0 +1,352 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/store"
+)
+
+// Databases are several databases that divide the partitions of users. Each is a Store of its own, with its
+// nodes, leases and jobs; a change of partitions in more than one is a transaction in each: see across. While
+// one is away, so are its partitions, and no others.
+type Databases struct {
+	all        []*Store
+	partitions store.Partitions
+	together   string // see placement
+	acrossing  chan struct{}
+	claiming   claimingFrom
+	wake       chan struct{}
+	loops      sync.WaitGroup
+}
+
+var _ store.Divisible = (*Databases)(nil)
+
+// newPartitions is in how many partitions users of several new databases are divided by default.
+const newPartitions = 16
+
+// OpenDatabases is Open for one database or several, given in the same order each time. Their number, and that of the
+// partitions of users, does not change while they are used.
+func OpenDatabases(ctx context.Context, urls []string, options Options) (store.Divisible, error) {
+	if len(urls) == 1 {
+		return Open(ctx, urls[0], options)
+	}
+	d := &Databases{
+		all:       make([]*Store, len(urls)),
+		acrossing: make(chan struct{}, changesAcross), wake: make(chan struct{}, 1),
+		claiming: claimingFrom{busy: map[int]bool{}},
+	}
+	wanted := options.Partitions
+	options.Memory /= len(urls) // claims from one know nothing of those from the others
+	for number, url := range urls {
+		if options.Partitions = d.partitions; number == 0 {
+			options.Partitions = cmp.Or(wanted, newPartitions)
+		}
+		own := options
+		own.placement, own.Logger = placement{number, d}, cmp.Or(options.Logger, slog.Default()).With("database", number+1)
+		if number > 0 {
+			own.Joined, own.Clock = nil, nil // the node is known by what it is in the first one
+		}
+		s, err := Open(ctx, url, own)
+		if err == nil {
+			d.all[number] = s
+			err = d.join(ctx, s, wanted)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", own.placement.name(), err), d.Close())
+		}
+	}
+	for _, s := range d.all {
+		d.loops.Go(func() { d.forward(s) })
+		s.loops.Go(func() { s.repeat(resolveEvery, s.resolvePrepared) })
+	}
+	d.loops.Go(func() { d.all[0].repeat(forgetEvery, d.forgetOutcomes) })
+	return d, nil
+}
+
+// join checks that users are divided in a database as in the others, and as is wanted.
+func (d *Databases) join(ctx context.Context, s *Store, wanted store.Partitions) error {
+	has := s.Division()
+	d.partitions = cmp.Or(d.partitions, has.Partitions)
+	switch {
+	case len(has.Before) > 0:
+		return errors.New("its users have been divided while it was used alone: copy it into new ones with posthaste copy")
+	case has.Partitions != d.partitions:
+		return fmt.Errorf("its users have %d partitions, and those of the others %d", has.Partitions, d.partitions)
+	case wanted != 0 && wanted != has.Partitions:
+		return fmt.Errorf("users have %d partitions, not %d: in several databases their number does not change", has.Partitions, wanted)
+	}
+	return s.canPrepare(ctx)
+}
+
+// forward has Claim called when it should be for one of the databases.
+func (d *Databases) forward(s *Store) {
+	for {
+		select {
+		case <-s.closing.Done():
+			return
+		case <-s.wake:
+			d.signal()
+		}
+	}
+}
+
+func (d *Databases) signal() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// of returns the store of the database that has a partition.
+func (d *Databases) of(partition string) *Store { return d.all[databaseOf(partition, len(d.all))] }
+
+// eachOf calls visit for each database that has some of what is given, each part with a partition.
+func eachOf[T any](d *Databases, all []T, partition func(T) string, visit func(*Store, []T) error) (err error) {
+	for _, s := range d.all {
+		own := slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !s.placement.has(partition(one)) })
+		if len(own) > 0 {
+			err = errors.Join(err, visit(s, own))
+		}
+	}
+	return err
+}
+
+func itself(partition string) string { return partition }
+
+func partitionOfClaim(c store.Claim) string { return c.Message.User }
+
+// Division implements store.Divisible.
+func (d *Databases) Division() store.Division { return store.Division{Partitions: d.partitions} }
+
+// Reading implements store.Divisible.
+func (d *Databases) Reading(context.Context) (store.Division, func(*error), error) {
+	return d.Division(), func(*error) {}, nil
+}
+
+// DivisionOf implements store.Divisible.
+func (d *Databases) DivisionOf(context.Context, string, bool) (store.Division, error) {
+	return d.Division(), nil
+}
+
+// Update implements store.Backend.
+func (d *Databases) Update(ctx context.Context, now time.Time, scope store.Scope, change func(store.Tx) error) error {
+	return d.of(scope.User).Update(ctx, now, scope, change)
+}
+
+// UpdateSeveral implements store.Divisible.
+func (d *Databases) UpdateSeveral(ctx context.Context, now time.Time, scopes []store.Scope, change func([]store.Tx) error) error {
+	if only := d.of(scopes[0].User); !slices.ContainsFunc(scopes, func(s store.Scope) bool { return d.of(s.User) != only }) {
+		return only.UpdateSeveral(ctx, now, scopes, change)
+	}
+	var parts []*part
+	_ = eachOf(d, scopes, func(s store.Scope) string { return s.User }, func(s *Store, own []store.Scope) error {
+		users, w := scopeUsers(own)
+		parts = append(parts, &part{store: s, users: users, prefetch: w})
+		return nil
+	})
+	var ended []store.Claim
+	err := d.across(ctx, now, parts, parts[0], func(txOf func(string) *tx) (err error) {
+		ended, err = changeScopes(scopes, txOf, change)
+		return err
+	})
+	if err == nil {
+		_ = eachOf(d, ended, partitionOfClaim, func(s *Store, own []store.Claim) error {
+			s.held.remove(own...)
+			return nil
+		})
+	}
+	return err
+}
+
+// View implements store.Backend.
+func (d *Databases) View(ctx context.Context, scope store.Scope, read func(store.Reader) error) error {
+	return d.of(scope.User).View(ctx, scope, read)
+}
+
+// Events implements store.Log.
+func (d *Databases) Events(ctx context.Context, user string, query store.EventQuery, visit func(*store.Entry) error) (posthaste.Position, bool, error) {
+	return d.of(user).Events(ctx, user, query, visit)
+}
+
+// Counts implements store.Log.
+func (d *Databases) Counts(ctx context.Context, user string, from, until time.Time, visit func(*store.Count)) error {
+	return d.of(user).Counts(ctx, user, from, until, visit)
+}
+
+// Watch implements store.Backend.
+func (d *Databases) Watch(ctx context.Context, user string) (posthaste.Position, <-chan struct{}, error) {
+	return d.of(user).Watch(ctx, user)
+}
+
+// LiveMessages implements store.Backend.
+func (d *Databases) LiveMessages(ctx context.Context, user string, query store.LiveQuery) ([]posthaste.MessageID, string, error) {
+	return d.of(user).LiveMessages(ctx, user, query)
+}
+
+// DropDays implements store.Backend.
+func (d *Databases) DropDays(ctx context.Context, user string, before time.Time) (int, error) {
+	return d.of(user).DropDays(ctx, user, before)
+}
+
+// logs divides logs by their databases.
+func (d *Databases) logs(users []string) (logs []logsIn) {
+	_ = eachOf(d, users, itself, func(s *Store, own []string) error {
+		logs = append(logs, logsIn{s, own})
+		return nil
+	})
+	return logs
+}
+
+// WatchSeveral implements store.Divisible.
+func (d *Databases) WatchSeveral(ctx context.Context, users []string) (posthaste.Position, []<-chan struct{}, error) {
+	return watchLogs(ctx, d.logs(users))
+}
+
+// CloseLogs implements store.Divisible.
+func (d *Databases) CloseLogs(ctx context.Context, users []string, upTo posthaste.Position) (posthaste.Position, error) {
+	return closeLogs(ctx, d.logs(users), upTo)
+}
+
+// Due implements store.Backend. What is in a database that is away is due when it is back.
+func (d *Databases) Due(ctx context.Context, kind store.ItemKind, now time.Time, limit int, except ...string) (due []store.Record, next time.Time, err error) {
+	type dueAt struct {
+		store.Record
+		at time.Time
+	}
+	err = d.ofThoseThere(func(s *Store) error {
+		own, ownNext, err := s.Due(ctx, kind, now, limit, except...)
+		due, next = append(due, own...), earliest(next, ownNext)
+		return err
+	})
+	if len(due) > limit { // the others are due, too
+		due, next = due[:limit], now
+	}
+	return due, next, err
+}
+
+// earliest returns the earlier of two times, of which zero is none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// ofThoseThere calls a function for each database. That some are away is no error, unless all are.
+func (d *Databases) ofThoseThere(call func(*Store) error) (err error) {
+	var away []error
+	for _, s := range d.all {
+		if failed := call(s); errors.Is(failed, store.ErrUnavailable) {
+			away = append(away, failed)
+		} else {
+			err = errors.Join(err, failed)
+		}
+	}
+	if len(away) == len(d.all) {
+		return errors.Join(away...)
+	}
+	return err
+}
+
+// Wake implements store.Backend.
+func (d *Databases) Wake() <-chan struct{} { return d.wake }
+
+// Release implements store.Backend.
+func (d *Databases) Release(ctx context.Context, now time.Time, claims []store.Claim) error {
+	return eachOf(d, claims, partitionOfClaim, func(s *Store, own []store.Claim) error {
+		return s.Release(ctx, now, own)
+	})
+}
+
+// TryLease implements store.Backend, in the first database that is not away: two nodes that disagree about
+// that may both get a job.
+func (d *Databases) TryLease(ctx context.Context, job string, held time.Duration) (ok bool, err error) {
+	for _, s := range d.all {
+		if ok, err = s.TryLease(ctx, job, held); !errors.Is(err, store.ErrUnavailable) {
+			break
+		}
+	}
+	return ok, err
+}
+
+// Usage implements store.Backend.
+func (d *Databases) Usage(ctx context.Context, user string) (total store.Usage, err error) {
+	if user != "" {
+		return d.of(user).Usage(ctx, user)
+	}
+	for _, s := range d.all {
+		own, err := s.Usage(ctx, "")
+		if err != nil {
+			return store.Usage{}, err
+		}
+		total.Add(own)
+		total.Users = append(total.Users, own.Users...)
+	}
+	slices.Sort(total.Users)
+	return total, nil
+}
+
+// Ping implements store.Backend: one database is enough to work with. See Room.
+func (d *Databases) Ping(ctx context.Context) error {
+	return d.ofThoseThere(func(s *Store) error { return s.Ping(ctx) })
+}
+
+// Room returns which databases are away.
+func (d *Databases) Room() (err error) {
+	for _, s := range d.all {
+		if s.node.Away() {
+			err = errors.Join(err, fmt.Errorf("%s is away: what belongs to its partitions waits, or is refused", s.placement.name()))
+		}
+	}
+	return err
+}
+
+// Stats implements store.Backend, of the databases that are not away.
+func (d *Databases) Stats(ctx context.Context, now time.Time) (total store.Stats, err error) {
+	err = d.ofThoseThere(func(s *Store) error {
+		own, err := s.Stats(ctx, now)
+		if err == nil {
+			total.Add(own)
+		}
+		return err
+	})
+	return total, err
+}
+
+// Close implements store.Backend.
+func (d *Databases) Close() (err error) {
+	for _, s := range d.all {
+		if s != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}
+	d.loops.Wait()
+	return err
+}
+
+// Drain gives up this node's shares.
+func (d *Databases) Drain(ctx context.Context) (err error) {
+	for _, s := range d.all {
+		err = errors.Join(err, s.Drain(ctx))
+	}
+	return err
+}
+
+// Now returns the time of the first database.
+func (d *Databases) Now() time.Time { return d.all[0].Now() }
+
+// OwnSlot is a posthaste.OwnSlot of this node. What may lie anywhere is put into no database that is away.
+func (d *Databases) OwnSlot(user string, slot posthaste.Slot) posthaste.Slot {
+	return ownSlot(user, slot, d.partitions, func(shard int16) bool {
+		s := d.all[int(shard)*len(d.all)/shards]
+		return s.share.Load().has(shard) && !s.node.Away()
+	})
+}

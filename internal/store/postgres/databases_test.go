@@ -1,0 +1,164 @@
+package postgres_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"posthaste"
+	"posthaste/internal/ledger"
+	"posthaste/internal/store"
+	"posthaste/internal/store/partition"
+	"posthaste/internal/store/postgres"
+)
+
+// several joins the nodes of some empty databases that divide the partitions of users.
+func several(t *testing.T, databases int, options postgres.Options) (*ledger.Ledger, *postgres.Databases) {
+	t.Helper()
+	urls := emptyDatabases(t, databases)
+	t.Cleanup(func() { wantWhole(t, urls...) })
+	return openSeveral(t, urls, options)
+}
+
+func emptyDatabases(t *testing.T, databases int) (urls []string) {
+	t.Helper()
+	for range databases {
+		urls = append(urls, emptyDatabase(t))
+	}
+	return urls
+}
+
+func openSeveral(t *testing.T, urls []string, options postgres.Options) (*ledger.Ledger, *postgres.Databases) {
+	t.Helper()
+	options.Logger = slog.New(slog.DiscardHandler)
+	s, err := postgres.OpenDatabases(t.Context(), urls, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return ledger.New(partition.New(s)), s.(*postgres.Databases)
+}
+
+// Databases are used together as they were at first.
+func TestOtherDatabasesThanBefore(t *testing.T) {
+	urls := emptyDatabases(t, 3)
+	alone := emptyDatabase(t)
+	s := open(t, alone)
+	accept(t, s, start)
+	if err := s.Store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := postgres.OpenDatabases(t.Context(), append(urls[:2:2], alone), postgres.Options{Logger: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), "has been used alone") {
+		t.Errorf("with one that was used alone: %v", err)
+	}
+	urls = emptyDatabases(t, 3)
+	_, together := openSeveral(t, urls[:2], postgres.Options{Partitions: 4})
+	if err := together.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		urls       []string
+		partitions store.Partitions
+		want       string
+	}{
+		"one alone":          {urls[1:2], 0, "it is database 2 of 2: give all of them"},
+		"in another order":   {[]string{urls[1], urls[0]}, 0, "database 1 of 2 was the one with number 2"},
+		"with one more":      {urls, 0, "database 1 of 3 was one of 2"},
+		"fewer partitions":   {urls[:2], 2, "users have 4 partitions, not 2"},
+		"more partitions":    {urls[:2], 8, "users have 4 partitions, not 8"},
+		"as they were":       {urls[:2], 4, ""},
+		"whatever partition": {urls[:2], 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := postgres.OpenDatabases(t.Context(), c.urls, postgres.Options{Partitions: c.partitions, Logger: slog.New(slog.DiscardHandler)})
+			if err == nil {
+				err = s.Close()
+				if c.want != "" {
+					t.Fatalf("they open, want %q", c.want)
+				}
+			}
+			if err != nil && (c.want == "" || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("Open = %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// A connection is lost in the middle of a change in two databases: it takes place in both or in none, whoever has
+// to find out.
+func TestAConnectionThatIsLostInAChangeOfTwoDatabases(t *testing.T) {
+	for name, c := range map[string]struct {
+		database int
+		command  string
+		moment   int32
+		told     bool // that it took place
+		took     bool
+	}{
+		"before one is prepared":   {1, "PREPARE TRANSACTION", beforeCommit, false, false},
+		"when one is prepared":     {1, "PREPARE TRANSACTION", afterCommit, false, false},
+		"before the other decides": {0, "COMMIT", beforeCommit, false, false},
+		"when it has decided":      {0, "COMMIT", afterCommit, false, true},
+		"before one is committed":  {1, "COMMIT PREPARED", beforeCommit, true, true},
+		"when both are":            {1, "COMMIT PREPARED", afterCommit, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			direct := emptyDatabases(t, 2)
+			t.Cleanup(func() { wantWhole(t, direct...) })
+			urls := make([]string, len(direct))
+			cutters := make([]*cutter, len(direct))
+			for i := range direct {
+				cutters[i], urls[i] = newCutter(t, direct[i])
+			}
+			l, _ := openSeveral(t, urls, postgres.Options{Partitions: 4})
+			if _, err := l.Accept(t.Context(), start, batchOfAll()); err != nil { // the user has rows
+				t.Fatal(err)
+			}
+			cut := cutters[c.database]
+			cut.command = c.command
+			cut.armed.Store(c.moment)
+			batch := batchOfAll()
+			_, err := l.Accept(t.Context(), start, batch)
+			if told := err == nil; told != c.told || !told && !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("the change that was cut returns %v, want ErrUnavailable: %t", err, !c.told)
+			}
+			waitUntilResolved(t, direct)
+			for _, s := range batch {
+				id := s.Messages[0].ID
+				if _, err := l.Message(t.Context(), ann, id); (err == nil) != c.took || err != nil && !errors.Is(err, store.ErrNotFound) {
+					t.Errorf("message in slot %d: %v, want that it is there: %t", id.Slot(), err, c.took)
+				}
+			}
+		})
+	}
+}
+
+// batchOfAll is a batch with a message in each slot.
+func batchOfAll() (batch []store.Submission) {
+	for slot := range posthaste.Slots {
+		m := newMessage(start)
+		m.ID[15] = m.ID[15]/posthaste.Slots*posthaste.Slots + byte(slot)
+		batch = append(batch, store.Submission{Messages: []*posthaste.Message{m}})
+	}
+	return batch
+}
+
+// waitUntilResolved waits until nothing is prepared in some databases.
+func waitUntilResolved(t *testing.T, urls []string) {
+	t.Helper()
+	for _, url := range urls {
+		db := connect(t, url)
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+			var left int
+			err := db.QueryRow(t.Context(), `SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()`).Scan(&left)
+			if err == nil && left == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%d transactions are still prepared, %v", left, err)
+			}
+		}
+	}
+}
