@@ -131,6 +131,9 @@ func showable(err error) *posthaste.Error {
 	if errors.Is(err, store.ErrClock) {
 		return posthaste.Errorf(posthaste.CodeUnavailable, "this server's clock is wrong, so it handles no requests, try again")
 	}
+	if part, ok := errors.AsType[store.PartAway](err); ok {
+		return posthaste.Errorf(posthaste.CodeUnavailable, "the server cannot reach %s, which has some of what this is about, try again", string(part))
+	}
 	if errors.Is(err, store.ErrUnavailable) {
 		return posthaste.Errorf(posthaste.CodeUnavailable, "the server cannot reach its database, try again")
 	}

@@ -49,6 +49,11 @@ var (
 	ErrClock = errors.New("the clock of this node is too far from that of the database")
 )
 
+// PartAway, wrapped with ErrUnavailable, names the one of several databases that is away.
+type PartAway string
+
+func (p PartAway) Error() string { return string(p) + " is away" }
+
 // Store is what the engine works with: a backend with the rules of package ledger.
 //
 // Queues, URL groups, schedules and flow-control keys are changed by a function that is called

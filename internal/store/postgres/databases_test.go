@@ -162,3 +162,65 @@ func waitUntilResolved(t *testing.T, urls []string) {
 		}
 	}
 }
+
+// While one database is away, what is in others goes on.
+func TestOneDatabaseIsAway(t *testing.T) {
+	direct := emptyDatabases(t, 2)
+	t.Cleanup(func() { wantWhole(t, direct...) })
+	cutter, url := newCutter(t, direct[1])
+	l, s := openSeveral(t, []string{direct[0], url}, postgres.Options{Partitions: 16}.WithPatience(claimPatience))
+	for _, submission := range batchOfAll() {
+		if _, err := l.Accept(t.Context(), start, []store.Submission{submission}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Room(); err != nil {
+		t.Errorf("Room = %v while both are there", err)
+	}
+	cutter.stop(true)
+	await(t, "it is noticed", func() bool { return s.Room() != nil })
+	if err := s.Room(); !strings.Contains(err.Error(), "database 2 of 2 is away") {
+		t.Errorf("Room = %v, want which one is away", err)
+	}
+	if err := l.Ping(t.Context()); err != nil {
+		t.Errorf("Ping = %v: the other one is there", err)
+	}
+	there, away := 0, 0
+	for _, submission := range batchOfAll() {
+		_, err := l.Accept(t.Context(), start, []store.Submission{submission})
+		_, named := errors.AsType[store.PartAway](err)
+		switch {
+		case err == nil:
+			there++
+		case named && errors.Is(err, store.ErrUnavailable):
+			away++
+		default:
+			t.Fatal(err)
+		}
+	}
+	if there < posthaste.Slots/2 || there+away != posthaste.Slots {
+		t.Errorf("%d messages were accepted and %d refused, want half of them each", there, away)
+	}
+	for slot := range posthaste.Slot(posthaste.Slots) {
+		m := batchOfAll()[0].Messages[0]
+		m.ID[15] = m.ID[15]/posthaste.Slots*posthaste.Slots + byte(s.OwnSlot(ann, slot))
+		if _, err := l.Accept(t.Context(), start, []store.Submission{{Messages: []*posthaste.Message{m}}}); err != nil {
+			t.Fatalf("a message that may lie anywhere is put into slot %d: %v", m.ID.Slot(), err)
+		}
+	}
+	const more = 100 * posthaste.Slots
+	claims, _, err := l.Claim(t.Context(), start, more)
+	if err != nil || len(claims) != 2*there+posthaste.Slots {
+		t.Errorf("%d claims, %v, want the %d of the database that is there", len(claims), err, 2*there+posthaste.Slots)
+	}
+	if _, err := store.ReadEvents(t.Context(), l, ann, store.EventQuery{High: posthaste.MaxPosition, Limit: 1}); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("the log of the user, which is in both, is read: %v", err)
+	}
+	cutter.stop(false)
+	await(t, "it is back", func() bool { return s.Room() == nil })
+	await(t, "the other messages are claimed", func() bool {
+		some, _, err := l.Claim(t.Context(), start, more)
+		claims = append(claims, some...)
+		return err == nil && len(claims) == posthaste.Slots+there+posthaste.Slots
+	})
+}

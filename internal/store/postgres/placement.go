@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"posthaste/internal/store"
 )
 
 // placement is which of several databases one is: partitions are divided among them by their shards, so
@@ -18,13 +20,16 @@ type placement struct {
 
 func (p placement) several() bool { return p.of != nil }
 
-// name is what messages call the database.
-func (p placement) name() string {
+// part names the database, if it is one of several.
+func (p placement) part() store.PartAway {
 	if !p.several() {
-		return "the database"
+		return ""
 	}
-	return fmt.Sprintf("database %d of %d", p.number+1, len(p.of.all))
+	return store.PartAway(fmt.Sprintf("database %d of %d", p.number+1, len(p.of.all)))
 }
+
+// name is what messages call one of several databases.
+func (p placement) name() string { return string(p.part()) }
 
 // databaseOf returns which of some databases has a partition. The first one has what belongs to nobody.
 func databaseOf(partition string, databases int) int {

@@ -132,7 +132,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		return nil, err
 	}
 	s.node = node.New(node.Options{
-		Control: s.control, Database: s.placement.name(), Lease: cmp.Or(options.Lease, node.DefaultLease), Back: s.pool.Reset, Known: len(s.migrations), Logger: s.logger, Joined: options.Joined,
+		Control: s.control, Part: s.placement.part(), Lease: cmp.Or(options.Lease, node.DefaultLease), Back: s.pool.Reset, Known: len(s.migrations), Logger: s.logger, Joined: options.Joined,
 		Clock: options.Clock, Offset: options.clockOffset, Any: options.AnyClock,
 	})
 	s.closing, s.close = context.WithCancel(context.Background())

@@ -29,16 +29,16 @@ var ErrExpired = errors.New("postgres: the session of this node has expired")
 
 // Options of a node.
 type Options struct {
-	Control  *pgxpool.Pool // nobody else keeps its connections for long
-	Database string        // what errors call it
-	Lease    time.Duration
-	Known    int // version of the schema that the program knows
-	Logger   *slog.Logger
-	Back     func()                    // the database answers again, and calls are about to go on
-	Joined   func(node int64)          // see postgres.Options; may be nil
-	Clock    func(ahead time.Duration) // may be nil
-	Offset   func() time.Duration      // added to the node's clock, for tests; may be nil
-	Any      bool                      // take part with any clock
+	Control *pgxpool.Pool  // nobody else keeps its connections for long
+	Part    store.PartAway // which of several databases it is; empty: the only one
+	Lease   time.Duration
+	Known   int // version of the schema that the program knows
+	Logger  *slog.Logger
+	Back    func()                    // the database answers again, and calls are about to go on
+	Joined  func(node int64)          // see postgres.Options; may be nil
+	Clock   func(ahead time.Duration) // may be nil
+	Offset  func() time.Duration      // added to the node's clock, for tests; may be nil
+	Any     bool                      // take part with any clock
 }
 
 // Node is this process as a node.
@@ -55,7 +55,7 @@ func New(options Options) *Node {
 	return &Node{
 		Options: options,
 		clock:   clock{logger: options.Logger, onOffset: options.Clock, offset: options.Offset, any: options.Any},
-		outage:  outage{database: options.Database, logger: options.Logger, back: options.Back},
+		outage:  outage{part: options.Part, logger: options.Logger, back: options.Back},
 	}
 }
 

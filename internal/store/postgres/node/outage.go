@@ -12,9 +12,9 @@ import (
 // outage is a time in which the database cannot be reached. It is two lines of the log, however many
 // calls are refused meanwhile.
 type outage struct {
-	database string
-	logger   *slog.Logger
-	back     func() // called at its end, before calls go on
+	part   store.PartAway
+	logger *slog.Logger
+	back   func() // called at its end, before calls go on
 
 	mu      sync.Mutex
 	since   time.Time // zero: there is none
@@ -55,5 +55,9 @@ func (o *outage) refuse() error {
 		return nil
 	}
 	o.refused++
-	return fmt.Errorf("%w: %s has been away since %s: %w", store.ErrUnavailable, o.database, o.since.UTC().Format(time.TimeOnly), o.cause)
+	err := fmt.Errorf("%w: the database has been away since %s: %w", store.ErrUnavailable, o.since.UTC().Format(time.TimeOnly), o.cause)
+	if o.part != "" {
+		err = fmt.Errorf("%w: %w", o.part, err)
+	}
+	return err
 }
