@@ -84,7 +84,8 @@ func NewKeyring(options KeyringOptions) *Keyring {
 	return k
 }
 
-// Keys returns the user's pair, creating it if needed.
+// Keys returns the user's pair, creating it if needed. While the vault cannot be read, it is the last one that was
+// read.
 func (k *Keyring) Keys(ctx context.Context, user string) (KeyPair, error) {
 	now := time.Now()
 	if pair, ok := k.cached(user, now); ok {
@@ -92,6 +93,9 @@ func (k *Keyring) Keys(ctx context.Context, user string) (KeyPair, error) {
 	}
 	stored, err := k.load(ctx, user)
 	if err != nil {
+		if pair, ok := k.lastRead(user); ok {
+			return pair, nil
+		}
 		return KeyPair{}, err
 	}
 	k.cacheRead(user, stored.KeyPair, now)
@@ -140,6 +144,14 @@ func (k *Keyring) cached(user string, now time.Time) (KeyPair, bool) {
 	defer k.mu.Unlock()
 	recent, ok := k.recent[user]
 	return recent.pair, ok && now.Sub(recent.readAt) < k.freshness
+}
+
+// lastRead returns the pair that was read last.
+func (k *Keyring) lastRead(user string) (KeyPair, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	recent, ok := k.recent[user]
+	return recent.pair, ok
 }
 
 // cacheRead caches a pair read from began on, unless a newer one is cached.

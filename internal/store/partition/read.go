@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
@@ -16,14 +17,38 @@ type reader struct {
 	division store.Division
 	user     string
 	in       set
-	readers  []store.Reader // by number
+	readers  []store.Reader // by number; nil: not opened yet
+
+	open  func(n int) (own store.Reader, end func()) // in a View
+	close func()                                     // ends what was opened
 }
 
 func newReader(d store.Division, user string, in set) reader {
-	return reader{d, user, in, make([]store.Reader, d.Number(posthaste.Slots-1)+1)}
+	return reader{division: d, user: user, in: in, readers: make([]store.Reader, d.Number(posthaste.Slots-1)+1), close: func() {}}
 }
 
-// View implements store.Backend. A partition is opened when it is read.
+// own returns the reader of a partition that is there.
+func (r *reader) own(n int) store.Reader {
+	if r.readers[n] == nil {
+		before := r.close
+		own, end := r.open(n)
+		r.readers[n], r.close = own, func() { end(); before() }
+	}
+	return r.readers[n]
+}
+
+// each returns those of all partitions.
+func (r *reader) each() iter.Seq[store.Reader] {
+	return func(yield func(store.Reader) bool) {
+		for n := range r.readers {
+			if !yield(r.own(n)) {
+				return
+			}
+		}
+	}
+}
+
+// View implements store.Backend. A partition is opened when it is read: others need not be there.
 func (s *Store) View(ctx context.Context, scope store.Scope, read func(store.Reader) error) (err error) {
 	d, done, err := s.below.Reading(ctx)
 	if err != nil {
@@ -35,18 +60,47 @@ func (s *Store) View(ctx context.Context, scope store.Scope, read func(store.Rea
 	}
 	all := d.All(scope.User)
 	r := newReader(d, scope.User, first(len(all)))
-	var open func(n int) error
-	open = func(n int) error {
-		if n == len(all) {
-			return read(&r)
-		}
-		return s.Backend.View(ctx, store.Scope{User: all[n], Hint: hintOf(d, scope.Hint, n)}, func(own store.Reader) error {
-			r.readers[n] = own
-			return open(n + 1)
-		})
+	r.open = func(n int) (store.Reader, func()) {
+		return s.openView(ctx, store.Scope{User: all[n], Hint: hintOf(d, scope.Hint, n)})
 	}
-	return open(0)
+	defer func() { r.close() }() // of what will be opened
+	return read(&r)
 }
+
+// openView returns the reader of a partition, which lasts until it is closed. One that cannot be had returns why from
+// each of its methods.
+func (s *Store) openView(ctx context.Context, scope store.Scope) (own store.Reader, end func()) {
+	var err error
+	next, stop := iter.Pull(func(yield func(store.Reader) bool) {
+		err = s.Backend.View(ctx, scope, func(r store.Reader) error {
+			yield(r)
+			return nil
+		})
+	})
+	own, ok := next()
+	if !ok {
+		own = failed{err}
+	}
+	return own, stop
+}
+
+// failed is a reader that could not be had.
+type failed struct{ err error }
+
+func (f failed) Fetch(store.Hint) error                          { return f.err }
+func (f failed) Get(store.ItemKind, []byte) ([]byte, error)      { return nil, f.err }
+func (f failed) Place(posthaste.MessageID) (*store.Place, error) { return nil, f.err }
+func (f failed) LaneLengths([]posthaste.Lane) ([]int, error)     { return nil, f.err }
+func (f failed) Message(posthaste.MessageID) (*posthaste.Message, error) {
+	return nil, f.err
+}
+func (f failed) Scan(store.ItemKind, []byte, []byte, int, func([]byte, []byte) error) (bool, error) {
+	return false, f.err
+}
+func (f failed) Find(store.FindQuery, func(posthaste.Position, []byte) (bool, error)) (posthaste.Position, bool, error) {
+	return 0, false, f.err
+}
+func (f failed) UnderKeys([]string, time.Time, int) ([]store.KeyUse, error) { return nil, f.err }
 
 // need ends the change unless some partitions are there.
 func (r *reader) need(some set) {
@@ -65,7 +119,7 @@ func (r *reader) number(slot posthaste.Slot) int {
 }
 
 // at returns the reader of the partition with a slot.
-func (r *reader) at(slot posthaste.Slot) store.Reader { return r.readers[r.number(slot)] }
+func (r *reader) at(slot posthaste.Slot) store.Reader { return r.own(r.number(slot)) }
 
 // Fetch implements store.Reader.
 func (r *reader) Fetch(hint store.Hint) error {
@@ -75,7 +129,7 @@ func (r *reader) Fetch(hint store.Hint) error {
 	needed := named(r.division, hint)
 	r.need(needed)
 	for n := range needed.each() {
-		if err := r.readers[n].Fetch(hintOf(r.division, hint, n)); err != nil {
+		if err := r.own(n).Fetch(hintOf(r.division, hint, n)); err != nil {
 			return err
 		}
 	}
@@ -140,7 +194,7 @@ func found[T any](r *reader, id posthaste.MessageID, look func(store.Reader, pos
 func (r *reader) LaneLengths(lanes []posthaste.Lane) ([]int, error) {
 	r.needAll()
 	lengths := make([]int, len(lanes))
-	for _, own := range r.readers {
+	for own := range r.each() {
 		some, err := own.LaneLengths(lanes)
 		if err != nil {
 			return nil, err
@@ -156,7 +210,7 @@ func (r *reader) LaneLengths(lanes []posthaste.Lane) ([]int, error) {
 func (r *reader) UnderKeys(keys []string, dueBy time.Time, atMost int) ([]store.KeyUse, error) {
 	r.needAll()
 	uses := make([]store.KeyUse, len(keys))
-	for _, own := range r.readers {
+	for own := range r.each() {
 		some, err := own.UnderKeys(keys, dueBy, atMost)
 		if err != nil {
 			return nil, err
@@ -182,7 +236,7 @@ func (r *reader) Scan(kind store.ItemKind, prefix, after []byte, limit int, visi
 	r.needAll()
 	var all []scanned
 	var known []byte // up to here all are known; nil: everywhere
-	for _, own := range r.readers {
+	for own := range r.each() {
 		more, err := own.Scan(kind, prefix, after, limit, func(key, value []byte) error {
 			all = append(all, scanned{bytes.Clone(key), bytes.Clone(value)})
 			return nil
@@ -218,7 +272,7 @@ type foundAt struct {
 func (r *reader) Find(query store.FindQuery, visit func(posthaste.Position, []byte) (bool, error)) (next posthaste.Position, more bool, err error) {
 	r.needAll()
 	m := merged[foundAt]{oldestFirst: query.OldestFirst, at: func(f foundAt) posthaste.Position { return f.at }}
-	for _, own := range r.readers {
+	for own := range r.each() {
 		budget := store.NewPageBudget(0)
 		next, more, err := own.Find(query, func(at posthaste.Position, value []byte) (bool, error) {
 			if !budget.Take(len(value)) {

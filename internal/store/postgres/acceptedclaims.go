@@ -63,6 +63,13 @@ func (a *acceptedClaims) setFree(slots int) {
 	a.free = max(0, slots-len(a.claims)-a.taken)
 }
 
+// lowerFree says that no more slots than that are free.
+func (a *acceptedClaims) lowerFree(slots int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.free = min(a.free, max(0, slots-len(a.claims)-a.taken))
+}
+
 func (a *acceptedClaims) anyFree() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"posthaste/internal/store/postgres/node"
+	"posthaste/internal/store"
 )
 
 // A change of partitions in several databases is a transaction in each, which lock their rows in the order of
@@ -24,14 +23,14 @@ import (
 // reader sees in one database, and what it waits for in another one, agree.
 
 const (
-	changesAcross  = 4               // at once in this node: each has a connection to several databases
-	acrossLock     = 4 * time.Second // how long one waits for a row while it has locked others
+	acrossLock     = 2 * time.Second // how long one waits for rows together, while it has locked others
 	resolveEvery   = time.Second     // how soon what a dead node has prepared is noticed
+	resolveTime    = 2 * time.Second // for an answer
 	resolveAfter   = "3 seconds"     // before it is taken for left behind
 	forgetEvery    = time.Minute     // outcomes that nobody will ask for
 	outcomesAtOnce = 10_000          // that are forgotten
 	outcomesKept   = "1 hour"        // at least
-	preparedPrefix = "posthaste_"    // of the names of what is prepared: the number of the database that decides follows, and the id
+	preparedPrefix = "posthaste_"    // of the names of what is prepared: see part.name
 	allPrepared    = `SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND starts_with(gid, '` + preparedPrefix + `')`
 )
 
@@ -44,6 +43,7 @@ type part struct {
 	conn   *pgxpool.Conn
 	tx     *userTx
 	blocks []newBlock // of the log, that are written last
+	name   string     // by which it is prepared: the number of its database, that of the one that decides, and the id
 }
 
 // across makes a change in several databases, of which one decides. do gets the transaction of each partition.
@@ -69,8 +69,12 @@ func (d *Databases) across(ctx context.Context, now time.Time, parts []*part, de
 		}
 	}()
 	txs := map[*Store]*tx{}
+	users := 0
 	for _, p := range parts {
-		if err := p.begin(ctx, now); err != nil {
+		users += len(p.users)
+	}
+	for _, p := range parts {
+		if err := p.begin(ctx, now, acrossLock/time.Duration(users)); err != nil {
 			return err
 		}
 		txs[p.store] = p.tx.at(now)
@@ -86,7 +90,7 @@ func (d *Databases) across(ctx context.Context, now time.Time, parts []*part, de
 }
 
 // begin locks the users.
-func (p *part) begin(ctx context.Context, now time.Time) (err error) {
+func (p *part) begin(ctx context.Context, now time.Time, patience time.Duration) (err error) {
 	if err := p.store.days.ensure(ctx, p.store.pool, now); err != nil {
 		return err
 	}
@@ -95,7 +99,7 @@ func (p *part) begin(ctx context.Context, now time.Time) (err error) {
 	}
 	p.users = slices.Compact(slices.Sorted(slices.Values(p.users)))
 	p.tx = newUserTx(ctx, p.store, p.conn.Conn())
-	p.tx.lockTimeout = acrossLock
+	p.tx.lockTimeout = patience
 	return p.tx.begin(p.users, []*change{{now: now, prefetch: p.prefetch}})
 }
 
@@ -123,11 +127,11 @@ func (d *Databases) commit(parts []*part, decides *part) error {
 	}
 	others := slices.DeleteFunc(writing, func(p *part) bool { return p == decides })
 	id := rand.Text()
-	name := preparedPrefix + strconv.Itoa(decides.store.placement.number) + "_" + id
 	for i, p := range others {
-		if err := p.prepare(name); err != nil {
+		p.name = fmt.Sprintf("%s%d_%d_%s", preparedPrefix, p.store.placement.number, decides.store.placement.number, id)
+		if err := p.prepare(); err != nil {
 			for _, prepared := range others[:i] {
-				_ = prepared.end(`ROLLBACK PREPARED`, name) // or the resolver does
+				_ = prepared.end(`ROLLBACK PREPARED`) // or the resolver does
 			}
 			return err
 		}
@@ -135,30 +139,39 @@ func (d *Databases) commit(parts []*part, decides *part) error {
 	batch, blocks := decides.tx.lastWrites()
 	batch.Queue(`INSERT INTO posthaste.outcomes (id, committed) VALUES ($1, true)`, id)
 	batch.Queue(`COMMIT`)
-	err := decides.tx.committed(decides.users, blocks, decides.tx.sendLast(batch))
-	how := `COMMIT PREPARED`
-	switch {
-	case errors.Is(err, node.ErrInDoubt):
-		return err // the resolver will know
-	case err != nil:
-		how = `ROLLBACK PREPARED`
-	}
+	err := decides.tx.sendLast(batch)
+	var ended []*part
 	for _, p := range others {
-		failed := p.end(how, name)
-		if err == nil && failed == nil {
-			_ = p.tx.committed(p.users, p.blocks, nil)
+		switch {
+		case err != nil && !rejected(err): // the resolver will know
+		case err != nil:
+			_ = p.end(`ROLLBACK PREPARED`)
+		case p.end(`COMMIT PREPARED`) == nil:
+			ended = append(ended, p)
+		default:
+			p.store.loops.Go(func() { _ = p.store.resolve(p.name) }) // on another connection
 		}
+	}
+	for _, p := range ended {
+		_ = p.tx.committed(p.users, p.blocks, nil)
+	}
+	err = decides.tx.committed(decides.users, blocks, err)
+	if said, ok := errors.AsType[*pgconn.PgError](err); ok && said.Code == uniqueViolation && said.TableName == "outcomes" {
+		err = fmt.Errorf("%w: it took too long: %w", store.ErrUnavailable, err)
 	}
 	return err
 }
 
+// uniqueViolation is the database's code if a resolver has made an outcome before.
+const uniqueViolation = "23505"
+
 // prepare writes what is left, and leaves the transaction to whoever ends it by its name.
-func (p *part) prepare(name string) error {
+func (p *part) prepare() error {
 	var batch *pgx.Batch
 	batch, p.blocks = p.tx.lastWrites()
 	err := p.tx.sendLast(batch)
 	if err == nil {
-		err = p.end(`PREPARE TRANSACTION`, name)
+		err = p.end(`PREPARE TRANSACTION`)
 	}
 	if err != nil {
 		p.store.days.forgetAll(err)
@@ -166,11 +179,11 @@ func (p *part) prepare(name string) error {
 	return err
 }
 
-// end does something with the transaction of a name, which is no statement to be planned.
-func (p *part) end(how, name string) error {
+// end does something with the transaction by its name, which is no statement to be planned.
+func (p *part) end(how string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.tx.ctx), callTime)
 	defer cancel()
-	_, err := p.tx.conn.Exec(ctx, how+` '`+name+`'`, pgx.QueryExecModeSimpleProtocol)
+	_, err := p.tx.conn.Exec(ctx, how+` '`+p.name+`'`, pgx.QueryExecModeSimpleProtocol)
 	return err
 }
 
@@ -188,26 +201,33 @@ func (s *Store) resolvePrepared() {
 	if s.node.Away() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.closing, pollTime)
+	ctx, cancel := context.WithTimeout(s.closing, resolveTime)
 	defer cancel()
 	left, err := rows(ctx, s.pool, pgx.RowTo[string], allPrepared+` AND prepared < clock_timestamp() - $1::interval`, resolveAfter)
 	if err != nil {
 		return // the next time
 	}
 	for _, name := range left {
-		if err := s.resolve(ctx, name); err != nil && s.closing.Err() == nil {
+		if err := s.resolve(name); err != nil && s.closing.Err() == nil {
 			s.logger.Debug("change.unresolved", "error", err)
 		}
 	}
 }
 
-func (s *Store) resolve(ctx context.Context, name string) error {
-	number, id, _ := strings.Cut(strings.TrimPrefix(name, preparedPrefix), "_")
-	n, err := strconv.Atoi(number)
+func (s *Store) resolve(name string) error {
+	var own, n int
+	var id string
+	_, err := fmt.Sscanf(strings.TrimPrefix(name, preparedPrefix), "%d_%d_%s", &own, &n, &id)
 	if err != nil || n < 0 || n >= len(s.placement.of.all) {
 		return fmt.Errorf("%s was prepared by others", name)
 	}
-	committed, err := row(ctx, s.placement.of.all[n].pool, pgx.RowTo[bool], `
+	decides := s.placement.of.all[n]
+	if err := decides.node.Refuse(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(s.closing, resolveTime)
+	defer cancel()
+	committed, err := row(ctx, decides.pool, pgx.RowTo[bool], `
 		INSERT INTO posthaste.outcomes (id, committed) VALUES ($1, false)
 		ON CONFLICT (id) DO UPDATE SET id = excluded.id RETURNING committed`, id)
 	if err != nil {

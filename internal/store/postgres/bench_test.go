@@ -1,7 +1,9 @@
 package postgres_test
 
 import (
+	"log/slog"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,7 +12,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"posthaste/internal/ledger"
 	"posthaste/internal/store"
+	"posthaste/internal/store/partition"
+	"posthaste/internal/store/postgres"
 	"posthaste/internal/store/postgres/pgtest"
 )
 
@@ -18,7 +23,7 @@ import (
 // delivery, by many who accept and settle at once, and also beside a snapshot of the database, as
 // pg_dump holds one.
 func BenchmarkLife(b *testing.B) {
-	b.Run("alone", func(b *testing.B) { takeThroughLives(b, openBench(b, claimingAccepted)) })
+	b.Run("alone", func(b *testing.B) { takeThroughLives(b, openBench(b, claimingAccepted), clientsOfLife) })
 	b.Run("beside a snapshot", func(b *testing.B) {
 		url, err := cluster.Create()
 		if err != nil {
@@ -33,13 +38,48 @@ func BenchmarkLife(b *testing.B) {
 		if _, err := other.Exec(b.Context(), `BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT`); err != nil {
 			b.Fatal(err)
 		}
-		takeThroughLives(b, s)
+		takeThroughLives(b, s, clientsOfLife)
 	})
 }
 
-func takeThroughLives(b *testing.B, rules *ruled) {
-	const clients = 32
-	s := rules.Store
+// clientsOfLife is how many accept, and how many settle.
+const clientsOfLife = 32
+
+// BenchmarkDatabases is the same for users who are divided among one, two or three databases, with as many clients
+// for each, and reports the processor time of all of them.
+func BenchmarkDatabases(b *testing.B) {
+	for _, databases := range []int{1, 2, 3} {
+		b.Run(strconv.Itoa(databases), func(b *testing.B) {
+			var urls []string
+			for range databases {
+				url, err := cluster.Create()
+				if err != nil {
+					b.Fatal(err)
+				}
+				urls = append(urls, url)
+			}
+			options := claimingAccepted
+			options.Partitions, options.Logger = 16, slog.New(slog.DiscardHandler)
+			s, err := postgres.OpenDatabases(b.Context(), urls, options)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = s.Close() }()
+			l := ledger.New(partition.New(s))
+			spent := func() (sum time.Duration) {
+				for _, url := range urls {
+					sum += processorTime(b, url)
+				}
+				return sum
+			}
+			before := spent()
+			takeThroughLives(b, l, clientsOfLife*databases)
+			b.ReportMetric(float64((spent()-before).Microseconds())/1000/float64(b.N), "database-ms/message")
+		})
+	}
+}
+
+func takeThroughLives(b *testing.B, s store.Store, clients int) {
 	var left, delivered atomic.Int64
 	left.Store(int64(b.N))
 	var working sync.WaitGroup
@@ -49,7 +89,7 @@ func takeThroughLives(b *testing.B, rules *ruled) {
 			for left.Add(-1) >= 0 {
 				m := newMessage(time.Now())
 				m.URL, m.Body = "http://destination.example/", make([]byte, 512)
-				if err := acceptOne(b.Context(), rules, m); err != nil {
+				if err := acceptOne(b.Context(), s, m); err != nil {
 					b.Error(err)
 				}
 			}
@@ -59,7 +99,7 @@ func takeThroughLives(b *testing.B, rules *ruled) {
 	for range clients {
 		working.Go(func() {
 			for claim := range claims {
-				if _, err := rules.Settle(b.Context(), time.Now(), store.Delivered(claim)); err != nil {
+				if _, err := s.Settle(b.Context(), time.Now(), store.Delivered(claim)); err != nil {
 					b.Error(err)
 				}
 				delivered.Add(1)

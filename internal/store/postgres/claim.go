@@ -135,7 +135,9 @@ func (s *Store) claimForUser(ctx context.Context, now time.Time, user string, li
 	claims, next := c.claims, c.next
 	if others := c.elsewhere(user); err == nil && len(others) > 0 && len(claims) < limit {
 		c = s.newClaiming(c.users, limit-len(claims))
-		err = s.finishClaim(c, s.claimWith(ctx, now, c, user, others))
+		if err = s.finishClaim(c, s.claimWith(ctx, now, c, user, others)); s.placement.several() && node.IsUnavailable(err) && !s.node.Away() {
+			c.next, err = new(now.Add(ceilingPause).UnixMilli()), nil // another database is away
+		}
 		claims, next = append(claims, c.claims...), c.next
 	}
 	return claims, fromMilli(next), err
@@ -144,6 +146,7 @@ func (s *Store) claimForUser(ctx context.Context, now time.Time, user string, li
 // claimWith claims from one user with other partitions locked, in whichever databases.
 func (s *Store) claimWith(ctx context.Context, now time.Time, c *claiming, user string, others []string) error {
 	users := append(others, user)
+	c.apart = true
 	if !slices.ContainsFunc(others, func(other string) bool { return !s.placement.has(other) }) {
 		return s.change(ctx, now, users, prefetch{}, c.run)
 	}
@@ -245,7 +248,8 @@ type claiming struct {
 	lanes     []*openLane
 	cancelled []*liveMessage // that wait to be cancelled, and are claimed for that
 	claims    []store.Claim
-	away      map[string]*tx // of partitions in other databases
+	apart     bool           // from one user, with the partitions of flow-control keys
+	away      map[string]*tx // of those in other databases
 	readAll   bool           // nothing that waits in the lanes was left out
 	next      *int64         // when to look at a lane again; known after the commit
 }
@@ -581,8 +585,11 @@ func (c *claiming) usedKeys() []name {
 	return slices.Collect(maps.Keys(used))
 }
 
-// lockedKey reports whether the partition of a flow-control key is locked.
-func (c *claiming) lockedKey(of name) bool { return c.locked(of.user) || c.away[of.user] != nil }
+// lockedKey reports whether messages may start under a flow-control key: its partition is locked. In several
+// databases its attempts are counted in all of them, which a claim for many users does not wait for.
+func (c *claiming) lockedKey(of name) bool {
+	return (c.locked(of.user) || c.away[of.user] != nil) && (c.apart || !c.store.placement.several())
+}
 
 // readKeysAway reads the flow-control keys of other databases.
 func (c *claiming) readKeysAway(used []name) error {
@@ -639,7 +646,7 @@ func (c *claiming) countInFlight(batch *pgx.Batch, used []name) (away []name) {
 		for _, of := range uncounted {
 			key := c.knownKey(of)
 			key.inFlight, key.counted = 0, true
-			key.apart = !c.store.placement.has(of.user) // nothing in this database is woken when it changes
+			key.apart, key.foreign = false, !c.store.placement.has(of.user)
 		}
 		return c.addInFlight(found)
 	})
@@ -660,6 +667,17 @@ func (c *claiming) addInFlight(found pgx.Rows) error {
 	return err
 }
 
+// askerIn returns what asks another database: the transaction there, if there is one. Nobody waits for a connection
+// of a pool, whose others may wait for this one.
+func (c *claiming) askerIn(in *Store) querier {
+	for _, tx := range c.away {
+		if tx.store == in {
+			return tx
+		}
+	}
+	return in.control
+}
+
 // countAway counts attempts in other databases.
 func (c *claiming) countAway(spread []name) error {
 	if len(spread) == 0 {
@@ -667,10 +685,13 @@ func (c *claiming) countAway(spread []name) error {
 	}
 	return eachOf(c.store.placement.of, spread, func(of name) string { return of.user }, func(in *Store, own []name) error {
 		users, keys := nameColumns(own)
-		found, err := in.pool.Query(c.ctx, attemptsUnder, users, keys)
-		if err != nil {
-			return err
-		}
-		return c.addInFlight(found)
+		_, err := read(c.ctx, in, func(ctx context.Context, _ querier) (struct{}, error) {
+			found, err := c.askerIn(in).Query(ctx, attemptsUnder, users, keys)
+			if err == nil {
+				err = c.addInFlight(found)
+			}
+			return struct{}{}, err
+		})
+		return err
 	})
 }

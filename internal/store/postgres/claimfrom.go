@@ -9,52 +9,58 @@ import (
 	"posthaste/internal/store"
 )
 
-// claimingFrom are claims from several databases at a time. One that does not answer keeps nobody waiting
-// for long: what it has claimed comes with a later call.
+// claimingFrom are claims from several databases. One that does not answer soon keeps nobody waiting: what it
+// has claimed comes with a later call.
 type claimingFrom struct {
 	mu   sync.Mutex
-	busy map[int]bool // databases that have not answered yet
-	turn int          // which one comes first
+	busy map[int]int // databases that have not answered yet, with the slots that they were given
+	turn int         // which one comes first
 	late []claimedFrom
 }
 
 type claimedFrom struct {
 	number int // of the database
-	quota  int
+	limit  int
 	claims []store.Claim
 	next   time.Time
 	err    error
 }
 
-// Claim implements store.Backend. Each database has as many of the free slots; those that have more
-// messages share what others leave.
+// more reports whether the database has more messages that are due than it was asked for.
+func (c claimedFrom) more(now time.Time) bool {
+	return len(c.claims) > 0 && len(c.claims) == c.limit && !c.next.IsZero() && !c.next.After(now)
+}
+
+// Claim implements store.Backend: from one database after the other, for each must know how many claims a user has.
+// One gets half of the slots while there are others to be asked.
 func (d *Databases) Claim(ctx context.Context, now time.Time, limit int) (claims []store.Claim, next time.Time, err error) {
 	claims, err = d.claiming.take(limit)
-	from := d.claiming.free(len(d.all))
-	if len(from) < len(d.all) {
-		next = now // or when the others have answered
-	}
 	var away []error
-	for len(from) > 0 && len(claims) < limit {
-		var answers []claimedFrom
-		answers, from = d.claimFrom(ctx, now, from, limit-len(claims))
-		for _, c := range answers {
-			claims = append(claims, c.claims...)
-			switch {
-			case errors.Is(c.err, store.ErrUnavailable):
-				away = append(away, c.err)
-				continue
-			case c.err != nil:
-				err = errors.Join(err, c.err)
-			case len(c.claims) > 0 && len(c.claims) == c.quota && !c.next.After(now) && !c.next.IsZero():
-				from = append(from, c.number)
-				continue // it is asked again
-			}
-			next = earliest(next, c.next)
+	for from := d.claiming.free(len(d.all)); len(from) > 0; { // Wake signals when the others have answered
+		free := limit - len(claims) - d.claiming.given()
+		if free <= 0 {
+			next = now
+			break
+		}
+		number := from[0]
+		if from = from[1:]; len(from) > 0 {
+			free = (free + 1) / 2
+		}
+		c, answered := d.claimFrom(ctx, now, number, free, len(claims) > 0)
+		claims = append(claims, c.claims...)
+		switch {
+		case !answered:
+		case errors.Is(c.err, store.ErrUnavailable):
+			away = append(away, c.err)
+		case c.err == nil && c.more(now):
+			from = append(from, number)
+		default:
+			next, err = earliest(next, c.next), errors.Join(err, c.err)
 		}
 	}
-	if len(claims) == limit {
-		next = now
+	left := max(0, limit-len(claims)-d.claiming.given())
+	for _, s := range d.all { // each has taken for free what the others have left
+		s.accepted.lowerFree(left / len(d.all))
 	}
 	if len(away) == len(d.all) {
 		err = errors.Join(away...)
@@ -62,53 +68,57 @@ func (d *Databases) Claim(ctx context.Context, now time.Time, limit int) (claims
 	return claims, next, err
 }
 
-// claimFrom claims from some databases, and returns what they answer in time, and those for whom no slot is
-// left.
-func (d *Databases) claimFrom(ctx context.Context, now time.Time, from []int, limit int) (answers []claimedFrom, left []int) {
+// claimsWait is how long claims that there are wait for those of another database.
+const claimsWait = 50 * time.Millisecond
+
+// claimFrom claims from one database, and reports whether it has answered in time.
+func (d *Databases) claimFrom(ctx context.Context, now time.Time, number, limit int, any bool) (c claimedFrom, answered bool) {
 	came, gone := make(chan claimedFrom), make(chan struct{})
 	defer close(gone)
-	asked := 0
-	for i, number := range from {
-		quota := (limit + i) / len(from) // together they are the limit
-		if quota == 0 {
-			left = append(left, number)
-			continue
-		}
-		asked++
-		d.claiming.start(number)
-		d.loops.Go(func() {
-			c := claimedFrom{number: number, quota: quota}
-			c.claims, c.next, c.err = d.all[number].Claim(context.WithoutCancel(ctx), now, quota)
-			select {
-			case came <- c:
-			case <-gone:
-				d.claiming.add(c)
-				d.signal()
-			}
-		})
-	}
-	enough := time.NewTimer(d.all[0].patience + claimPatience)
-	defer enough.Stop()
-	for range asked {
+	d.claiming.start(number, limit)
+	d.loops.Go(func() {
+		c := claimedFrom{number: number, limit: limit}
+		c.claims, c.next, c.err = d.all[number].Claim(context.WithoutCancel(ctx), now, limit)
 		select {
-		case c := <-came:
-			d.claiming.end(c.number)
-			answers = append(answers, c)
-		case <-enough.C:
-			return answers, left
-		case <-ctx.Done():
-			return answers, left
+		case came <- c:
+		case <-gone:
+			d.claiming.add(c)
+			d.signal()
 		}
+	})
+	patience := d.all[number].patience + claimsWait
+	if any {
+		patience = claimsWait
 	}
-	return answers, left
+	enough := time.NewTimer(patience)
+	defer enough.Stop()
+	select {
+	case c = <-came:
+		d.claiming.end(number)
+		return c, true
+	case <-enough.C:
+	case <-ctx.Done():
+	}
+	return c, false
 }
 
-// free returns the databases of which all claims have been answered, another one first each time.
+// given returns how many slots were given to databases that have not answered yet.
+func (c *claimingFrom) given() (slots int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, limit := range c.busy {
+		slots += limit
+	}
+	return slots
+}
+
+// free returns the databases that have answered, another one first each time.
 func (c *claimingFrom) free(databases int) (numbers []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range databases {
-		if number := (c.turn + i) % databases; !c.busy[number] {
+		number := (c.turn + i) % databases
+		if _, busy := c.busy[number]; !busy {
 			numbers = append(numbers, number)
 		}
 	}
@@ -116,10 +126,10 @@ func (c *claimingFrom) free(databases int) (numbers []int) {
 	return numbers
 }
 
-func (c *claimingFrom) start(number int) {
+func (c *claimingFrom) start(number, limit int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.busy[number] = true
+	c.busy[number] = limit
 }
 
 func (c *claimingFrom) end(number int) {

@@ -46,8 +46,8 @@ func TestConformance(t *testing.T) {
 var ofEach = []string{"too_many_series", "positions_increase_while"}
 
 // inOne are promises that several databases do not keep to the letter: a lane is not woken when a flow-control
-// key in another database changes, but looks each second; slots are divided among databases.
-var inOne = []string{"several_keys_at_once", "has_most_of_the_slots"}
+// key in another database changes, but looks each second; lanes take turns within a database, and databases among themselves.
+var inOne = []string{"several_keys_at_once", "served_in_turn_from_claim"}
 
 // someNumbers is how many databases there are in a test, and how many partitions users have. Its name decides that, or
 // the environment.

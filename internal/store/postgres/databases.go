@@ -21,6 +21,7 @@ type Databases struct {
 	all        []*Store
 	partitions store.Partitions
 	together   string // see placement
+	counts     *userCounts
 	acrossing  chan struct{}
 	claiming   claimingFrom
 	wake       chan struct{}
@@ -40,8 +41,10 @@ func OpenDatabases(ctx context.Context, urls []string, options Options) (store.D
 	}
 	d := &Databases{
 		all:       make([]*Store, len(urls)),
-		acrossing: make(chan struct{}, changesAcross), wake: make(chan struct{}, 1),
-		claiming: claimingFrom{busy: map[int]bool{}},
+		counts:    newUserCounts(),
+		acrossing: make(chan struct{}, max(1, cmp.Or(options.Connections, DefaultConnections)/2)),
+		claiming:  claimingFrom{busy: map[int]int{}},
+		wake:      make(chan struct{}, 1),
 	}
 	wanted := options.Partitions
 	options.Memory /= len(urls) // claims from one know nothing of those from the others
@@ -66,6 +69,7 @@ func OpenDatabases(ctx context.Context, urls []string, options Options) (store.D
 	for _, s := range d.all {
 		d.loops.Go(func() { d.forward(s) })
 		s.loops.Go(func() { s.repeat(resolveEvery, s.resolvePrepared) })
+		s.loops.Go(s.wakeForOthers)
 	}
 	d.loops.Go(func() { d.all[0].repeat(forgetEvery, d.forgetOutcomes) })
 	return d, nil

@@ -77,6 +77,18 @@ func requireAllAlone(ctx context.Context, all []*Store) error {
 		if err := s.requireAlone(ctx); err != nil {
 			return err
 		}
+		if !s.placement.several() {
+			continue
+		}
+		left, err := rows(ctx, s.pool, pgx.RowTo[string], allPrepared)
+		if err != nil {
+			return err
+		}
+		for _, name := range left { // by nodes that were killed
+			if err := s.resolve(name); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ type flowKey struct {
 	// A message in a queue may be in another partition than its key. Nothing starts under a key whose
 	// partition is not locked.
 	elsewhere string // that partition
+	foreign   bool   // it is in another database, and may change without a sign
 	apart     bool   // attempts are in partitions that are not locked, and may end meanwhile
 
 	// loggedAt is the time of the next attempt's event. Rate windows go by it: it never goes

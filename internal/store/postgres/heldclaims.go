@@ -21,7 +21,7 @@ import (
 type heldClaims struct {
 	mu      sync.Mutex
 	held    map[leaseOf]store.Claim
-	counts  map[string]int // by user, who may have several partitions
+	counts  *userCounts // in all databases
 	memory  flow.Memory[laneID]
 	inDoubt map[leaseOf]store.Claim
 }
@@ -36,8 +36,30 @@ func leaseIn(claim store.Claim) leaseOf {
 	return leaseOf{store.UserOf(claim.Message.User), claim.Lease}
 }
 
-func newHeldClaims(memory int) heldClaims {
-	return heldClaims{held: map[leaseOf]store.Claim{}, counts: map[string]int{}, memory: flow.NewMemory[laneID](memory), inDoubt: map[leaseOf]store.Claim{}}
+// userCounts counts claims by user, who may have several partitions.
+type userCounts struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+func newUserCounts() *userCounts { return &userCounts{of: map[string]int{}} }
+
+func (c *userCounts) add(user string, claims int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of[user] += claims; c.of[user] == 0 {
+		delete(c.of, user)
+	}
+}
+
+func (c *userCounts) clone() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.of)
+}
+
+func newHeldClaims(memory int, counts *userCounts) heldClaims {
+	return heldClaims{held: map[leaseOf]store.Claim{}, counts: counts, memory: flow.NewMemory[laneID](memory), inDoubt: map[leaseOf]store.Claim{}}
 }
 
 // inFlight is what users have in flight on this node.
@@ -52,7 +74,7 @@ func (h *heldClaims) add(claims []store.Claim) {
 	for _, claim := range claims {
 		h.held[leaseIn(claim)] = claim
 		user := store.UserOf(claim.Message.User)
-		h.counts[user]++
+		h.counts.add(user, 1)
 		h.memory.Take(user, laneOf(claim.Message), store.DeliverySize(claim.Message))
 	}
 }
@@ -69,9 +91,7 @@ func (h *heldClaims) remove(claims ...store.Claim) {
 		delete(h.held, of)
 		user := of.user
 		h.memory.Give(user, laneOf(claim.Message), store.DeliverySize(claim.Message))
-		if h.counts[user]--; h.counts[user] == 0 {
-			delete(h.counts, user)
-		}
+		h.counts.add(user, -1)
 	}
 }
 
@@ -107,10 +127,8 @@ func (tx *tx) passLeases(user string, slot posthaste.Slot) {
 // usersOverQuota returns the users who may not start an attempt while that many slots are
 // free.
 func (h *heldClaims) usersOverQuota(free int) []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	var users []string
-	for user, count := range h.counts {
+	for user, count := range h.counts.clone() {
 		if flow.UserQuota(free, count) == 0 {
 			users = append(users, user)
 		}
@@ -130,15 +148,11 @@ func (s *Store) overQuota(free int) []string {
 func (h *heldClaims) inFlight() inFlight {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return inFlight{maps.Clone(h.counts), h.memory.Clone()}
+	return inFlight{h.counts.clone(), h.memory.Clone()}
 }
 
 // inFlightOf returns how many attempts of each user are in flight on this node.
-func (h *heldClaims) inFlightOf() map[string]int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return maps.Clone(h.counts)
-}
+func (h *heldClaims) inFlightOf() map[string]int { return h.counts.clone() }
 
 func (h *heldClaims) doubt(claims []store.Claim) {
 	h.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -187,7 +188,8 @@ func (t *userTx) writeFreedKeys(batch *pgx.Batch) {
 	if len(t.freedKeys) == 0 {
 		return
 	}
-	here, elsewhere := t.spreadKeys()
+	var here, elsewhere []name
+	here, elsewhere, t.freedAway = t.spreadKeys()
 	users, keys := nameColumns(here)
 	batch.Queue(wakeBlockedLanes, users, keys, readyAt(t.latest)).Exec(func(woken pgconn.CommandTag) error {
 		t.ready = t.ready || woken.RowsAffected() > 0
@@ -200,8 +202,8 @@ func (t *userTx) writeFreedKeys(batch *pgx.Batch) {
 }
 
 // spreadKeys names the keys that have capacity again in all partitions of their users: those that are
-// locked, and others.
-func (t *userTx) spreadKeys() (here, elsewhere []name) {
+// locked, others, and those in other databases.
+func (t *userTx) spreadKeys() (here, elsewhere, away []name) {
 	spread := map[name]bool{}
 	for of := range t.freedKeys {
 		for _, partition := range t.divisionOf(of.user).All(store.UserOf(of.user)) {
@@ -209,13 +211,16 @@ func (t *userTx) spreadKeys() (here, elsewhere []name) {
 		}
 	}
 	for of := range spread {
-		if t.locked(of.user) {
+		switch {
+		case t.locked(of.user):
 			here = append(here, of)
-		} else {
+		case t.store.placement.has(of.user):
 			elsewhere = append(elsewhere, of)
+		default:
+			away = append(away, of)
 		}
 	}
-	return here, elsewhere
+	return here, elsewhere, away
 }
 
 const whoWaitsForKeys = `
@@ -232,20 +237,82 @@ func scanName(r pgx.CollectableRow) (of name, err error) {
 // wakeElsewhere has Claim look at lanes of partitions that were not locked, in a transaction of its own.
 // If that fails, Claim looks at them after a while: see flowKey.apart.
 func (t *userTx) wakeElsewhere() {
-	if len(t.waitingFor) == 0 {
-		return
+	if len(t.freedAway) > 0 && !t.onlyWakes { // else nothing was freed
+		_ = eachOf(t.store.placement.of, t.freedAway, userOfName, func(in *Store, own []name) error {
+			in.freedKeys.add(own)
+			return nil
+		})
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), callTime)
+	if len(t.waitingFor) > 0 {
+		t.store.wakeWaiting(context.WithoutCancel(t.ctx), t.conn, t.waitingFor)
+	}
+}
+
+func userOfName(of name) string { return of.user }
+
+// wakeWaiting has Claim look at lanes that wait for keys.
+func (s *Store) wakeWaiting(ctx context.Context, conn *pgx.Conn, keys []name) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	other := newUserTx(ctx, t.store, t.conn)
-	other.lockTimeout = userLockTimeout
-	users := slices.Compact(slices.Sorted(slices.Values(column(t.waitingFor, func(of name) string { return of.user }))))
-	if err := other.begin(users, nil); err != nil {
-		_ = other.rollback()
+	t := newUserTx(ctx, s, conn)
+	t.lockTimeout, t.onlyWakes = userLockTimeout, true
+	users := slices.Compact(slices.Sorted(slices.Values(column(keys, userOfName))))
+	if err := t.begin(users, nil); err != nil {
+		_ = t.rollback()
 		return
 	}
-	for _, of := range t.waitingFor {
-		other.wakeBlockedOn(of.user, of.name)
+	for _, of := range keys {
+		t.wakeBlockedOn(of.user, of.name)
 	}
-	_ = other.commit(users)
+	_ = t.commit(users)
+}
+
+// freedKeys are flow-control keys that have capacity again, as changes in other databases have left them.
+type freedKeys struct {
+	mu   sync.Mutex
+	keys map[name]bool
+	some chan struct{}
+}
+
+func (f *freedKeys) add(keys []name) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, of := range keys {
+		f.keys[of] = true
+	}
+	select {
+	case f.some <- struct{}{}:
+	default:
+	}
+}
+
+func (f *freedKeys) take() []name {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	keys := slices.Collect(maps.Keys(f.keys))
+	clear(f.keys)
+	return keys
+}
+
+// wakeForOthers has Claim look at lanes that wait for keys which changes in other databases have freed. Should that
+// fail, Claim looks at them after a while.
+func (s *Store) wakeForOthers() {
+	for {
+		select {
+		case <-s.closing.Done():
+			return
+		case <-s.freedKeys.some:
+		}
+		users, keys := nameColumns(s.freedKeys.take())
+		waiting, err := read(s.closing, s, func(ctx context.Context, q querier) ([]name, error) {
+			return rows(ctx, q, scanName, whoWaitsForKeys, users, keys)
+		})
+		if err != nil || len(waiting) == 0 {
+			continue
+		}
+		if conn, err := s.pool.Acquire(s.closing); err == nil {
+			s.wakeWaiting(s.closing, conn.Conn(), waiting)
+			conn.Release()
+		}
+	}
 }

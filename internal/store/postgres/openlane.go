@@ -194,8 +194,8 @@ func (lane *openLane) admits(l *liveMessage, now time.Time) bool {
 	ok, opens := key.admit(now)
 	if !ok {
 		lane.blockedBy = append(lane.blockedBy, l.flowKey)
-		if opens.IsZero() && key.apart {
-			opens = now.Add(ceilingPause) // an attempt may have ended before it was known who waits for it
+		if soon := now.Add(ceilingPause); key.foreign && !(opens.Before(soon) && !opens.IsZero()) || opens.IsZero() && key.apart {
+			opens = soon // an attempt may have ended before it was known who waits for it
 		}
 		if !opens.IsZero() {
 			lane.lookBy(opens)

@@ -31,6 +31,14 @@ func (p placement) part() store.PartAway {
 // name is what messages call one of several databases.
 func (p placement) name() string { return string(p.part()) }
 
+// counts returns where the claims of users are counted.
+func (p placement) counts() *userCounts {
+	if p.several() {
+		return p.of.counts
+	}
+	return newUserCounts()
+}
+
 // databaseOf returns which of some databases has a partition. The first one has what belongs to nobody.
 func databaseOf(partition string, databases int) int {
 	if partition == "" {

@@ -89,6 +89,7 @@ type Store struct {
 	held        heldClaims
 	lateResults lateResults
 	accepted    acceptedClaims
+	freedKeys   freedKeys
 	setAside    setAside
 	readyLanes  readyLanes
 	releasing   backgroundTask // of claims in doubt
@@ -115,9 +116,9 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		logger: options.Logger, wake: make(chan struct{}, 1),
 		migrations: slices.Concat(schema.Migrations, options.newer), existing: options.Existing,
 		patience: cmp.Or(options.patience, claimPatience),
-		held:     newHeldClaims(options.Memory), placement: options.placement, changes: changeQueue{waiting: map[string][]*change{}}, lateResults: lateResults{claiming: map[string]bool{}},
+		held:     newHeldClaims(options.Memory, options.placement.counts()), placement: options.placement, changes: changeQueue{waiting: map[string][]*change{}}, lateResults: lateResults{claiming: map[string]bool{}},
 		days: logDays{made: map[time.Time]bool{}}, series: knownSeries{hours: map[string]*hourOfUser{}}, grown: grownLogs{all: true, of: map[string]bool{}}, setAside: setAside{messages: map[messageOf]bool{}, records: map[string]bool{}},
-		followers: logWaiters{of: map[string]*logWaiter{}},
+		followers: logWaiters{of: map[string]*logWaiter{}}, freedKeys: freedKeys{keys: map[name]bool{}, some: make(chan struct{}, 1)},
 	}
 	s.accepted.enabled = options.ClaimAccepted
 	if s.logger == nil {

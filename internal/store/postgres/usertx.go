@@ -34,6 +34,7 @@ type userTx struct {
 	newClaims []store.Claim  // made by the commit
 
 	lockTimeout time.Duration // for users; 0: as long as the context lasts
+	onlyWakes   bool          // see wakeWaiting
 
 	last    map[string]posthaste.Position // that each locked user's log has, with what the transaction adds
 	divided map[string]store.Partitions   // into how many partitions users are, of locked partitions, and of users who have any
@@ -68,6 +69,7 @@ type totals struct {
 	reopened    map[laneID]bool          // lanes of queues that have changed
 	freedKeys   map[name]bool            // flow-control keys that have capacity again
 	waitingFor  []name                   // those that lanes of partitions wait for that are not locked
+	freedAway   []name                   // those of partitions in other databases
 	usage       map[usageKey]usageChange // by how much it has changed
 }
 
@@ -78,7 +80,7 @@ func newUserTx(ctx context.Context, s *Store, conn *pgx.Conn) *userTx {
 		writeBatch: newWriteBatch(),
 		last:       map[string]posthaste.Position{},
 		divided:    map[string]store.Partitions{},
-		totals:     totals{map[string]bool{}, map[laneID]laneChange{}, map[laneID]bool{}, map[name]bool{}, nil, map[usageKey]usageChange{}},
+		totals:     totals{map[string]bool{}, map[laneID]laneChange{}, map[laneID]bool{}, map[name]bool{}, nil, nil, map[usageKey]usageChange{}},
 	}
 }
 
