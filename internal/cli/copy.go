@@ -22,12 +22,22 @@ type copyCommand struct {
 	LogLevel level `default:"warn" help:"Minimum log level: debug, info, warn or error."`
 }
 
+// placeOf takes apart the URLs of several databases, like those of a server.
+func placeOf(values []string) app.Place {
+	together := databaseURLs{values}
+	if urls := together.urls(); len(urls) > 0 && app.Place(urls).IsDatabase() {
+		return urls
+	}
+	return values
+}
+
 // Validate returns a sentence about the first setting that is wrong.
 func (c *copyCommand) Validate() error {
+	from, to := placeOf(c.From), placeOf(c.To)
 	for _, place := range []struct {
 		name   string
 		values []string
-	}{{"from", c.From}, {"to", c.To}} {
+	}{{"from", from}, {"to", to}} {
 		if strings.Join(place.values, "") == "" {
 			return posthaste.Invalidf("%s is missing: give the data directory of a server, or the URL of a PostgreSQL database", place.name)
 		}
@@ -35,14 +45,14 @@ func (c *copyCommand) Validate() error {
 			return posthaste.Invalidf("%s is given %d times, but not all are databases: one directory is accepted, or the URLs of PostgreSQL databases", place.name, len(place.values))
 		}
 	}
-	both := slices.Concat(c.From, c.To)
+	both := slices.Concat(from, to)
 	switch distinct := len(slices.Compact(slices.Sorted(slices.Values(both)))); {
 	case len(both) == 2 && distinct == 1:
 		return posthaste.Invalidf("from and to are the same place: there is nothing to copy")
 	case distinct < len(both):
 		return posthaste.Invalidf("from and to name a place twice: give each once")
 	}
-	if !app.Place(c.To).IsDatabase() {
+	if !to.IsDatabase() {
 		return c.needsDatabase()
 	}
 	return c.partitionsSetting.check()
@@ -54,7 +64,7 @@ func (c *copyCommand) Run(t terminal) error {
 	defer forget()
 	logger := telemetry.NewLogger(t.Err, slog.Level(c.LogLevel), telemetry.FormatText)
 	bar := newBar(t.Err, unknownTotal, "items")
-	copied, err := app.Copy(ctx, app.Place(c.From), app.Place(c.To), c.Partitions, logger, func(so app.Copied) {
+	copied, err := app.Copy(ctx, placeOf(c.From), placeOf(c.To), c.Partitions, logger, func(so app.Copied) {
 		_ = bar.Set(so.Total()) // of no interest
 	})
 	_ = bar.Finish()

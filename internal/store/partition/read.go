@@ -19,12 +19,12 @@ type reader struct {
 	in       set
 	readers  []store.Reader // by number; nil: not opened yet
 
-	open  func(n int) (own store.Reader, end func()) // in a View
-	close func()                                     // ends what was opened
+	open  func(n int) (own store.Reader, end func(error) error) // in a View
+	close func(error) error                                     // ends what was opened
 }
 
 func newReader(d store.Division, user string, in set) reader {
-	return reader{division: d, user: user, in: in, readers: make([]store.Reader, d.Number(posthaste.Slots-1)+1), close: func() {}}
+	return reader{division: d, user: user, in: in, readers: make([]store.Reader, d.Number(posthaste.Slots-1)+1), close: func(err error) error { return err }}
 }
 
 // own returns the reader of a partition that is there.
@@ -32,7 +32,7 @@ func (r *reader) own(n int) store.Reader {
 	if r.readers[n] == nil {
 		before := r.close
 		own, end := r.open(n)
-		r.readers[n], r.close = own, func() { end(); before() }
+		r.readers[n], r.close = own, func(err error) error { return before(end(err)) }
 	}
 	return r.readers[n]
 }
@@ -60,28 +60,32 @@ func (s *Store) View(ctx context.Context, scope store.Scope, read func(store.Rea
 	}
 	all := d.All(scope.User)
 	r := newReader(d, scope.User, first(len(all)))
-	r.open = func(n int) (store.Reader, func()) {
+	r.open = func(n int) (store.Reader, func(error) error) {
 		return s.openView(ctx, store.Scope{User: all[n], Hint: hintOf(d, scope.Hint, n)})
 	}
-	defer func() { r.close() }() // of what will be opened
+	defer func() { err = r.close(err) }()
 	return read(&r)
 }
 
-// openView returns the reader of a partition, which lasts until it is closed. One that cannot be had returns why from
-// each of its methods.
-func (s *Store) openView(ctx context.Context, scope store.Scope) (own store.Reader, end func()) {
-	var err error
+// openView returns the reader of a partition. One that cannot be had returns why from each of its methods. It lasts
+// until it is ended with what the whole View returns, of which its own View makes an error of the backend.
+func (s *Store) openView(ctx context.Context, scope store.Scope) (own store.Reader, end func(error) error) {
+	var result, err error
 	next, stop := iter.Pull(func(yield func(store.Reader) bool) {
 		err = s.Backend.View(ctx, scope, func(r store.Reader) error {
 			yield(r)
-			return nil
+			return result
 		})
 	})
 	own, ok := next()
 	if !ok {
-		own = failed{err}
+		return failed{err}, func(of error) error { return of }
 	}
-	return own, stop
+	return own, func(of error) error {
+		result = of
+		stop()
+		return err
+	}
 }
 
 // failed is a reader that could not be had.

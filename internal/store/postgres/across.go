@@ -23,7 +23,8 @@ import (
 // reader sees in one database, and what it waits for in another one, agree.
 
 const (
-	acrossLock     = 2 * time.Second // how long one waits for rows together, while it has locked others
+	acrossLock     = 8 * time.Second // how long one waits for a row while it has locked others: longer than a resolver takes
+	acrossIdle     = "12s"           // longer than a call, for it is idle in one database while it works in another one
 	resolveEvery   = time.Second     // how soon what a dead node has prepared is noticed
 	resolveTime    = 2 * time.Second // for an answer
 	resolveAfter   = "3 seconds"     // before it is taken for left behind
@@ -69,12 +70,8 @@ func (d *Databases) across(ctx context.Context, now time.Time, parts []*part, de
 		}
 	}()
 	txs := map[*Store]*tx{}
-	users := 0
 	for _, p := range parts {
-		users += len(p.users)
-	}
-	for _, p := range parts {
-		if err := p.begin(ctx, now, acrossLock/time.Duration(users)); err != nil {
+		if err := p.begin(ctx, now); err != nil {
 			return err
 		}
 		txs[p.store] = p.tx.at(now)
@@ -90,7 +87,7 @@ func (d *Databases) across(ctx context.Context, now time.Time, parts []*part, de
 }
 
 // begin locks the users.
-func (p *part) begin(ctx context.Context, now time.Time, patience time.Duration) (err error) {
+func (p *part) begin(ctx context.Context, now time.Time) (err error) {
 	if err := p.store.days.ensure(ctx, p.store.pool, now); err != nil {
 		return err
 	}
@@ -99,7 +96,7 @@ func (p *part) begin(ctx context.Context, now time.Time, patience time.Duration)
 	}
 	p.users = slices.Compact(slices.Sorted(slices.Values(p.users)))
 	p.tx = newUserTx(ctx, p.store, p.conn.Conn())
-	p.tx.lockTimeout = patience
+	p.tx.lockTimeout, p.tx.idleTimeout = acrossLock, acrossIdle
 	return p.tx.begin(p.users, []*change{{now: now, prefetch: p.prefetch}})
 }
 

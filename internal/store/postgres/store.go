@@ -194,7 +194,7 @@ func (s *Store) Close() error {
 	err := s.node.Leave(context.Background())
 	s.disconnect()
 	s.followers.wakeAll()
-	return err
+	return node.Unavailable(err)
 }
 
 func (s *Store) disconnect() {

@@ -34,6 +34,7 @@ type userTx struct {
 	newClaims []store.Claim  // made by the commit
 
 	lockTimeout time.Duration // for users; 0: as long as the context lasts
+	idleTimeout string        // longer than that of txSettings; empty: that
 	onlyWakes   bool          // see wakeWaiting
 
 	last    map[string]posthaste.Position // that each locked user's log has, with what the transaction adds
@@ -121,6 +122,9 @@ func (t *userTx) lock(lock string, users []string, changes []*change) (taken []s
 	batch.Queue(txSettings)
 	if t.lockTimeout > 0 {
 		batch.Queue(`SELECT set_config('lock_timeout', $1, true)`, fmt.Sprintf("%dms", t.lockTimeout.Milliseconds()))
+	}
+	if t.idleTimeout != "" {
+		batch.Queue(`SELECT set_config('idle_in_transaction_session_timeout', $1, true)`, t.idleTimeout)
 	}
 	batch.Queue(lock, users).Query(func(found pgx.Rows) error {
 		var user string
