@@ -21,7 +21,7 @@ func (s *Store) LiveMessages(ctx context.Context, user string, query store.LiveQ
 	}
 	defer done(&err)
 	all := d.All(user)
-	n, most := 0, query.Limit
+	n, most, known := 0, query.Limit, map[posthaste.MessageID]bool{}
 	if query.Cursor != "" {
 		first, own, found := strings.Cut(query.Cursor, ".")
 		slot, err := strconv.Atoi(first)
@@ -37,7 +37,11 @@ func (s *Store) LiveMessages(ctx context.Context, user string, query store.LiveQ
 			return nil, "", err
 		}
 		if d.Growing { // some may have been moved
-			some = slices.DeleteFunc(some, func(id posthaste.MessageID) bool { return slices.Contains(ids, id) })
+			some = slices.DeleteFunc(some, func(id posthaste.MessageID) bool {
+				again := known[id]
+				known[id] = true
+				return again
+			})
 		}
 		ids = append(ids, some...)
 		if next == "" {

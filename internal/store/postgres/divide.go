@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"golang.org/x/sync/singleflight"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -44,7 +46,7 @@ type divisions struct {
 	learned atomic.Int64 // when it was found out last, since opened
 	opened  time.Time
 
-	refreshing sync.Mutex // held by who finds it out for a read
+	refreshing singleflight.Group // finds it out for reads
 
 	mu     sync.Mutex
 	former []*knownDivision // by which reads may go on
@@ -126,13 +128,18 @@ func (s *Store) endReading(ctx context.Context, k *knownDivision, began time.Tim
 
 // refreshDivision finds out how users are to be divided, unless somebody else just has.
 func (s *Store) refreshDivision(ctx context.Context) error {
-	s.divisions.refreshing.Lock()
-	defer s.divisions.refreshing.Unlock()
-	if !s.divisions.stale() {
-		return nil
+	asked := s.divisions.refreshing.DoChan("", func() (any, error) {
+		if !s.divisions.stale() {
+			return nil, nil
+		}
+		return read(context.WithoutCancel(ctx), s, func(ctx context.Context, _ querier) (any, error) { return nil, s.learnDivision(ctx) })
+	})
+	select {
+	case answer := <-asked:
+		return answer.Err
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	_, err := read(ctx, s, func(ctx context.Context, _ querier) (struct{}, error) { return struct{}{}, s.learnDivision(ctx) })
-	return err
 }
 
 // DivisionOf implements store.Divisible.
@@ -468,22 +475,21 @@ const runsRead = 1000
 // begins moves the first messages of active runs, which stay as long as those, and how they ended.
 func (v *dividing) begins() error {
 	for _, user := range v.to {
+		cache := newReadCache()
+		runs := &reader{outside{v.tx, v.ctx}, &cache, v.ctx, nil, user}
 		var last []byte
 		for more := true; more; {
-			some, err := rows(v.ctx, v.tx, pgx.RowToStructByPos[runRow],
-				`SELECT key, value FROM posthaste.records WHERE user_id = $1 AND kind = $2 AND key > $3 ORDER BY key LIMIT $4`,
-				user, int16(store.ItemRun), append([]byte{}, last...), runsRead)
-			if err != nil {
-				return err
-			}
-			if more = len(some) == runsRead; len(some) > 0 {
-				last = some[len(some)-1].Key
-			}
 			var ids []posthaste.MessageID
-			for _, r := range some {
-				if run, err := record.DecodeRunItem(user, r.Value); err == nil && run.Active() { // else check says so
+			var err error
+			more, err = runs.Scan(store.ItemRun, nil, last, runsRead, func(key, value []byte) error {
+				last = bytes.Clone(key)
+				if run, err := record.DecodeRunItem(user, value); err == nil && run.Active() { // else check says so
 					ids = append(ids, run.FirstID)
 				}
+				return nil
+			})
+			if err != nil {
+				return err
 			}
 			if err := v.moveEnded(ids); err != nil {
 				return err
@@ -492,8 +498,6 @@ func (v *dividing) begins() error {
 	}
 	return nil
 }
-
-type runRow struct{ Key, Value []byte }
 
 // moveEnded moves messages to where they belong, and how they ended.
 func (v *dividing) moveEnded(ids []posthaste.MessageID) error {

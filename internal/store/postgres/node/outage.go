@@ -33,7 +33,7 @@ func (o *outage) begin(cause error) {
 	defer o.mu.Unlock()
 	if o.since.IsZero() {
 		o.since, o.cause, o.refused = time.Now(), cause, 0
-		o.logger.Error("database.lost", "error", cause, "consequence", "all calls are refused until it answers")
+		o.logger.Error("database.lost", "error", cause, "consequence", "calls that need it are refused until it answers")
 	}
 }
 
