@@ -84,12 +84,18 @@ func (s *sharedCluster) databaseFor(t *testing.T, directory string) string {
 		}
 		s.cluster, s.byDirectory = cluster, map[string]string{}
 	}
+	s.byDirectory[directory] = databasesIn(t, s.cluster)
+	return s.byDirectory[directory]
+}
+
+// databasesIn makes the databases of a server, and returns their URLs with spaces between.
+func databasesIn(t *testing.T, cluster *pgtest.Cluster) string {
+	t.Helper()
 	var urls []string
 	for range *databases {
-		urls = append(urls, s.cluster.Database(t))
+		urls = append(urls, cluster.Database(t))
 	}
-	s.byDirectory[directory] = strings.Join(urls, " ")
-	return s.byDirectory[directory]
+	return strings.Join(urls, " ")
 }
 
 // stop stops the PostgreSQL, if it was started.

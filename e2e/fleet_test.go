@@ -44,7 +44,7 @@ func newFleet(t *testing.T, nodes int) *fleet {
 	t.Helper()
 	needPostgres(t)
 	cluster := pgtest.Run(t)
-	f := newFleetOn(t, cluster.Database(t), nodes)
+	f := newFleetOn(t, databasesIn(t, cluster), nodes)
 	f.cluster = cluster
 	return f
 }
@@ -71,6 +71,7 @@ func (f *fleet) end() {
 		n.gate.close()
 		if n.server != nil {
 			n.server.stop(f.t)
+			n.server = nil
 		}
 	}
 }
