@@ -33,7 +33,9 @@ type Made struct {
 }
 
 func newAccess(ctx context.Context, vault store.Vault, options Options) (*access, error) {
-	a := &access{keyring: sign.NewKeyring(sign.KeyringOptions{Vault: vault})}
+	a := &access{keyring: sign.NewKeyring(sign.KeyringOptions{
+		Vault: vault, Away: func(err error) bool { return errors.Is(err, store.ErrUnavailable) },
+	})}
 	for user, pair := range options.SigningKeys {
 		if err := a.keyring.Preset(ctx, user, pair); err != nil {
 			return nil, fmt.Errorf("signing keys of %q: %w", user, err)

@@ -45,6 +45,13 @@ func (c *copyCommand) Validate() error {
 			return posthaste.Invalidf("%s is given %d times, but not all are databases: one directory is accepted, or the URLs of PostgreSQL databases", place.name, len(place.values))
 		}
 	}
+	for _, place := range []app.Place{from, to} {
+		if place.IsDatabase() {
+			if err := (&databaseURLs{place}).check(); err != nil {
+				return err
+			}
+		}
+	}
 	both := slices.Concat(from, to)
 	switch distinct := len(slices.Compact(slices.Sorted(slices.Values(both)))); {
 	case len(both) == 2 && distinct == 1:

@@ -14,23 +14,26 @@ type schemaCommand struct {
 
 // schemaShowCommand shows where the schema stands.
 type schemaShowCommand struct {
-	DatabaseURL string `name:"database-url" placeholder:"URL" help:"PostgreSQL database of the servers, postgres://USER:PASSWORD@HOST:PORT/DATABASE."`
+	DatabaseURL []string `name:"database-url" sep:"none" placeholder:"URL" help:"PostgreSQL database of the servers, postgres://USER:PASSWORD@HOST:PORT/DATABASE; one of several."`
 	oneOutput
 }
 
 // Validate returns a sentence about the first setting that is wrong.
 func (c *schemaShowCommand) Validate() error {
-	if c.DatabaseURL == "" {
+	switch databases := (&databaseURLs{c.DatabaseURL}); len(databases.urls()) {
+	case 0:
 		return posthaste.Invalidf("database-url is missing: give the database with --database-url URL")
+	case 1:
+		return databases.check()
 	}
-	return checkDatabaseURL(c.DatabaseURL)
+	return posthaste.Invalidf("database-url is given more than once, or names several databases: give one of them with --database-url URL")
 }
 
 // Run prints where the schema of a database stands.
 func (c *schemaShowCommand) Run(t terminal) error {
 	ctx, forget := untilSignal()
 	defer forget()
-	at, err := app.ReadSchema(ctx, c.DatabaseURL)
+	at, err := app.ReadSchema(ctx, (&databaseURLs{c.DatabaseURL}).urls()[0])
 	if err != nil {
 		return err
 	}

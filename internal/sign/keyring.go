@@ -33,6 +33,9 @@ type KeyringOptions struct {
 	// Freshness is how long a pair is cached, and so how long this process may sign with an old
 	// key after another process rotated it. Default 5 s.
 	Freshness time.Duration
+
+	// Away reports whether an error of the vault says that it cannot be reached. May be nil.
+	Away func(error) bool
 }
 
 const defaultFreshness = 5 * time.Second
@@ -43,6 +46,7 @@ type Keyring struct {
 	vault     Vault
 	entropy   io.Reader
 	freshness time.Duration
+	away      func(error) bool
 
 	mu     sync.Mutex
 	recent map[string]recentPair // by user
@@ -73,10 +77,14 @@ func NewKeyring(options KeyringOptions) *Keyring {
 		vault:     options.Vault,
 		entropy:   options.Entropy,
 		freshness: options.Freshness,
+		away:      options.Away,
 		recent:    make(map[string]recentPair),
 	}
 	if k.entropy == nil {
 		k.entropy = rand.Reader
+	}
+	if k.away == nil {
+		k.away = func(error) bool { return false }
 	}
 	if k.freshness <= 0 {
 		k.freshness = defaultFreshness
@@ -84,8 +92,7 @@ func NewKeyring(options KeyringOptions) *Keyring {
 	return k
 }
 
-// Keys returns the user's pair, creating it if needed. While the vault cannot be read, it is the last one that was
-// read.
+// Keys returns the user's pair, creating it if needed. While the vault is away, it is the last one that was read.
 func (k *Keyring) Keys(ctx context.Context, user string) (KeyPair, error) {
 	now := time.Now()
 	if pair, ok := k.cached(user, now); ok {
@@ -93,7 +100,7 @@ func (k *Keyring) Keys(ctx context.Context, user string) (KeyPair, error) {
 	}
 	stored, err := k.load(ctx, user)
 	if err != nil {
-		if pair, ok := k.lastRead(user); ok {
+		if pair, ok := k.lastRead(user); ok && k.away(err) {
 			return pair, nil
 		}
 		return KeyPair{}, err

@@ -370,6 +370,25 @@ func FuzzKeysOfRecord(f *testing.F) {
 	})
 }
 
+// While the vault is away, the keys that were read last are used; any other failure is told.
+func TestKeysWhileTheVaultIsAway(t *testing.T) {
+	vault, away := newMemoryVault(), errors.New("away")
+	keyring := sign.NewKeyring(sign.KeyringOptions{Vault: vault, Freshness: 1, Away: func(err error) bool { return errors.Is(err, away) }})
+	before := keysOf(t, keyring, "me")
+	vault.onSecret, vault.onKeep = func() error { return away }, func() error { return away }
+	if pair := keysOf(t, keyring, "me"); pair != before {
+		t.Errorf("keys %+v, want those that were read: %+v", pair, before)
+	}
+	if _, err := keyring.Keys(t.Context(), "another"); !errors.Is(err, away) {
+		t.Errorf("keys that were never read = %v, want why not", err)
+	}
+	broken := errors.New("broken")
+	vault.onSecret, vault.onKeep = func() error { return broken }, func() error { return broken }
+	if _, err := keyring.Keys(t.Context(), "me"); !errors.Is(err, broken) {
+		t.Errorf("keys of a broken vault = %v, want why not", err)
+	}
+}
+
 func TestKeyringIsSafeForConcurrentUse(t *testing.T) {
 	keyring := sign.NewKeyring(sign.KeyringOptions{Vault: newMemoryVault(), Freshness: 1})
 	var wg sync.WaitGroup

@@ -49,7 +49,7 @@ var (
 	ErrClock = errors.New("the clock of this node is too far from that of the database")
 )
 
-// PartAway, wrapped with ErrUnavailable, names the one of several databases that is away.
+// PartAway names, wrapped with ErrUnavailable, the one of several databases that is away.
 type PartAway string
 
 func (p PartAway) Error() string { return string(p) + " is away" }

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"posthaste/internal/admission"
 	"posthaste/internal/store"
 )
 
@@ -23,7 +24,7 @@ import (
 // reader sees in one database, and what it waits for in another one, agree.
 
 const (
-	acrossLock     = 8 * time.Second // how long one waits for a row while it has locked others: longer than a resolver takes
+	acrossLock     = 6 * time.Second // how long one waits for a row while it has locked others: longer than a resolver takes
 	acrossIdle     = "12s"           // longer than a call, for it is idle in one database while it works in another one
 	resolveEvery   = time.Second     // how soon what a dead node has prepared is noticed
 	resolveTime    = 2 * time.Second // for an answer
@@ -34,6 +35,13 @@ const (
 	preparedPrefix = "posthaste_"    // of the names of what is prepared: see part.name
 	allPrepared    = `SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND starts_with(gid, '` + preparedPrefix + `')`
 )
+
+// newAcrossing returns the gate of such changes in this node: each has a connection to several databases, while it
+// waits for rows, too. Those of one user, whose rows may be locked for seconds, leave the others room.
+func newAcrossing(connections int32) *admission.Gate {
+	most := int64(max(2, connections/2))
+	return admission.New(admission.Options{Capacity: most, Share: most / 2, Patience: callTime})
+}
 
 // part is the part of a change that is made in one database.
 type part struct {
@@ -49,12 +57,14 @@ type part struct {
 
 // across makes a change in several databases, of which one decides. do gets the transaction of each partition.
 func (d *Databases) across(ctx context.Context, now time.Time, parts []*part, decides *part, do func(txOf func(partition string) *tx) error) (err error) {
-	select {
-	case d.acrossing <- struct{}{}:
-		defer func() { <-d.acrossing }()
-	case <-ctx.Done():
-		return ctx.Err()
+	user := "" // of an import
+	if len(parts[0].users) > 0 {
+		user = store.UserOf(parts[0].users[0])
 	}
+	if err := d.acrossing.Enter(ctx, user, 1); err != nil {
+		return fmt.Errorf("%w: too many changes of several databases wait: %w", store.ErrUnavailable, err)
+	}
+	defer d.acrossing.Leave(user, 1)
 	for _, p := range parts {
 		var done func(*error)
 		if ctx, done, err = p.store.begin(ctx); err != nil {

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +33,10 @@ func Check(ctx context.Context, urls ...string) (report Report, err error) {
 		if n < len(urls) {
 			return beginCheck(ctx, urls[n], func(tx pgx.Tx) error {
 				txs[n] = tx
-				return cmp.Or(checkPlace(ctx, tx, n, len(urls)), check(n+1))
+				if err := checkPlace(ctx, tx, n, len(urls)); err != nil {
+					return err
+				}
+				return check(n + 1)
 			})
 		}
 		for number := range txs {
@@ -60,8 +62,10 @@ func beginCheck(ctx context.Context, url string, check func(pgx.Tx) error) error
 	}
 	asOfNow := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return pgx.BeginTxFunc(ctx, pool, asOfNow, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, checkSettings)
-		return cmp.Or(err, check(tx))
+		if _, err := tx.Exec(ctx, checkSettings); err != nil {
+			return err
+		}
+		return check(tx)
 	})
 }
 
@@ -129,12 +133,17 @@ func (c *checker) all() (err error) {
 	} else if err != nil {
 		return err
 	}
-	for _, check := range []func() error{c.divisions, c.nodes, c.messages, c.lanes, c.records, c.strayTerms, c.counts, c.log} {
+	for _, check := range []func() error{c.prepared, c.divisions, c.nodes, c.messages, c.lanes, c.records, c.strayTerms, c.counts, c.log} {
 		if err := check(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// prepared checks that no change of several databases is left half-done.
+func (c *checker) prepared() error {
+	return c.reportRows(`%[1]s: a change in several databases is prepared and has not ended: start a server, which ends it`, allPrepared)
 }
 
 // divisions finds out how users are divided.

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,11 +37,13 @@ func (c claimedFrom) more(now time.Time) bool {
 // One gets half of the slots while there are others to be asked.
 func (d *Databases) Claim(ctx context.Context, now time.Time, limit int) (claims []store.Claim, next time.Time, err error) {
 	claims, err = d.claiming.take(limit)
-	var away []error
+	away := map[int]error{}
 	for from := d.claiming.free(len(d.all)); len(from) > 0; { // Wake signals when the others have answered
 		free := limit - len(claims) - d.claiming.given()
 		if free <= 0 {
-			next = now
+			if len(claims) >= limit {
+				next = now
+			}
 			break
 		}
 		number := from[0]
@@ -51,7 +55,7 @@ func (d *Databases) Claim(ctx context.Context, now time.Time, limit int) (claims
 		switch {
 		case !answered:
 		case errors.Is(c.err, store.ErrUnavailable):
-			away = append(away, c.err)
+			away[number] = c.err
 		case c.err == nil && c.more(now):
 			from = append(from, number)
 		default:
@@ -63,7 +67,7 @@ func (d *Databases) Claim(ctx context.Context, now time.Time, limit int) (claims
 		s.accepted.lowerFree(left / len(d.all))
 	}
 	if len(away) == len(d.all) {
-		err = errors.Join(away...)
+		err = errors.Join(slices.Collect(maps.Values(away))...)
 	}
 	return claims, next, err
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"posthaste"
+	"posthaste/internal/admission"
 	"posthaste/internal/store"
 )
 
@@ -22,7 +23,7 @@ type Databases struct {
 	partitions store.Partitions
 	together   string // see placement
 	counts     *userCounts
-	acrossing  chan struct{}
+	acrossing  *admission.Gate
 	claiming   claimingFrom
 	wake       chan struct{}
 	loops      sync.WaitGroup
@@ -42,7 +43,7 @@ func OpenDatabases(ctx context.Context, urls []string, options Options) (store.D
 	d := &Databases{
 		all:       make([]*Store, len(urls)),
 		counts:    newUserCounts(),
-		acrossing: make(chan struct{}, max(1, cmp.Or(options.Connections, DefaultConnections)/2)),
+		acrossing: newAcrossing(cmp.Or(options.Connections, DefaultConnections)),
 		claiming:  claimingFrom{busy: map[int]int{}},
 		wake:      make(chan struct{}, 1),
 	}
@@ -60,7 +61,7 @@ func OpenDatabases(ctx context.Context, urls []string, options Options) (store.D
 		s, err := Open(ctx, url, own)
 		if err == nil {
 			d.all[number] = s
-			err = d.join(ctx, s, wanted)
+			err = d.join(s, wanted)
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", own.placement.name(), err), d.Close())
@@ -76,7 +77,7 @@ func OpenDatabases(ctx context.Context, urls []string, options Options) (store.D
 }
 
 // join checks that users are divided in a database as in the others, and as is wanted.
-func (d *Databases) join(ctx context.Context, s *Store, wanted store.Partitions) error {
+func (d *Databases) join(s *Store, wanted store.Partitions) error {
 	has := s.Division()
 	d.partitions = cmp.Or(d.partitions, has.Partitions)
 	switch {
@@ -87,7 +88,7 @@ func (d *Databases) join(ctx context.Context, s *Store, wanted store.Partitions)
 	case wanted != 0 && wanted != has.Partitions:
 		return fmt.Errorf("users have %d partitions, not %d: in several databases their number does not change", has.Partitions, wanted)
 	}
-	return s.canPrepare(ctx)
+	return nil
 }
 
 // forward has Claim called when it should be for one of the databases.
@@ -221,18 +222,14 @@ func (d *Databases) CloseLogs(ctx context.Context, users []string, upTo posthast
 
 // Due implements store.Backend. What is in a database that is away is due when it is back.
 func (d *Databases) Due(ctx context.Context, kind store.ItemKind, now time.Time, limit int, except ...string) (due []store.Record, next time.Time, err error) {
-	type dueAt struct {
-		store.Record
-		at time.Time
-	}
+	var found []dueRecord
 	err = d.ofThoseThere(func(s *Store) error {
-		own, ownNext, err := s.Due(ctx, kind, now, limit, except...)
-		due, next = append(due, own...), earliest(next, ownNext)
+		own, err := s.findDueRecords(ctx, kind, now, limit, except)
+		found = append(found, own...)
 		return err
 	})
-	if len(due) > limit { // the others are due, too
-		due, next = due[:limit], now
-	}
+	slices.SortStableFunc(found, func(a, b dueRecord) int { return a.at.Compare(b.at) })
+	due, next = dueBy(found, now, limit)
 	return due, next, err
 }
 
@@ -349,8 +346,8 @@ func (d *Databases) Now() time.Time { return d.all[0].Now() }
 
 // OwnSlot is a posthaste.OwnSlot of this node. What may lie anywhere is put into no database that is away.
 func (d *Databases) OwnSlot(user string, slot posthaste.Slot) posthaste.Slot {
-	return ownSlot(user, slot, d.partitions, func(shard int16) bool {
-		s := d.all[int(shard)*len(d.all)/shards]
-		return s.share.Load().has(shard) && !s.node.Away()
-	})
+	there := func(shard int16) bool { return !d.all[int(shard)*len(d.all)/shards].node.Away() }
+	own := func(shard int16) bool { return d.all[int(shard)*len(d.all)/shards].share.Load().has(shard) }
+	slot = ownSlot(user, slot, d.partitions, func(shard int16) bool { return own(shard) && there(shard) })
+	return ownSlot(user, slot, d.partitions, there)
 }

@@ -105,7 +105,10 @@ func (s *Store) readKeysOf(ctx context.Context, heads []laneHeads) {
 	others := slices.DeleteFunc(slices.Clone(heads), func(h laneHeads) bool { return h.KeyName == nil })
 	cache := newReadCache()
 	_ = eachOf(s.placement.of, column(others, home), func(of recordOf) string { return of.user }, func(in *Store, own []recordOf) error {
-		return outside{in.pool, ctx}.ask(func(batch *pgx.Batch) { cache.queueRecords(batch, own) })
+		_, err := read(ctx, in, func(ctx context.Context, _ querier) (struct{}, error) {
+			return struct{}{}, outside{in.pool, ctx}.ask(func(batch *pgx.Batch) { cache.queueRecords(batch, own) })
+		})
+		return err
 	})
 	for i := range heads {
 		if key := cache.records[home(heads[i])]; heads[i].KeyName != nil && key != nil {

@@ -87,6 +87,11 @@ func (s *Store) takePlace(ctx context.Context) error {
 		return err
 	}
 	p := s.placement
+	if p.several() {
+		if err := s.canPrepare(ctx); err != nil {
+			return err
+		}
+	}
 	switch {
 	case !p.several() && len(found) == 0:
 		return nil

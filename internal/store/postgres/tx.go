@@ -78,7 +78,14 @@ func (tx *tx) scoped(user string) *scopedTx {
 // Due implements store.Backend. Each node gets all that are due. Of those that are not, it reads
 // the time of the first.
 func (s *Store) Due(ctx context.Context, kind store.ItemKind, now time.Time, limit int, except ...string) (due []store.Record, next time.Time, err error) {
-	found, err := read(ctx, s, func(ctx context.Context, q querier) ([]dueRecord, error) {
+	found, err := s.findDueRecords(ctx, kind, now, limit, except)
+	due, next = dueBy(found, now, limit)
+	return due, next, err
+}
+
+// findDueRecords returns due records and the next one, one more than the limit at most.
+func (s *Store) findDueRecords(ctx context.Context, kind store.ItemKind, now time.Time, limit int, except []string) ([]dueRecord, error) {
+	return read(ctx, s, func(ctx context.Context, q querier) ([]dueRecord, error) {
 		return rows(ctx, q, scanDue, `
 			(SELECT user_id, kind, key, value, due FROM posthaste.records
 				WHERE kind = $1 AND due <= $4 AND (user_id = ANY($3)) IS NOT TRUE
@@ -88,13 +95,17 @@ func (s *Store) Due(ctx context.Context, kind store.ItemKind, now time.Time, lim
 				ORDER BY due LIMIT 1)
 			ORDER BY due, user_id, key`, int16(kind), limit+1, except, now.UnixMilli())
 	})
+}
+
+// dueBy returns those of some records that are due, and when the next one is.
+func dueBy(found []dueRecord, now time.Time, limit int) (due []store.Record, next time.Time) {
 	for _, d := range found {
 		if len(due) == limit || d.at.After(now) {
-			return due, d.at, err
+			return due, d.at
 		}
 		due = append(due, d.Record)
 	}
-	return due, time.Time{}, err
+	return due, time.Time{}
 }
 
 type dueRecord struct {
