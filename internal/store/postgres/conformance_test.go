@@ -63,9 +63,9 @@ func someNumbers(t *testing.T) (databases int, partitions store.Partitions) {
 		}
 		return n
 	}
-	choice := crc32.ChecksumIEEE([]byte(t.Name())) % 4
-	databases = number("STORETEST_DATABASES", []int{1, 1, 1, 2}[choice])
-	partitions = store.Partitions(number("STORETEST_PARTITIONS", []int{1, 4, 1, 4}[choice]))
+	choice := crc32.ChecksumIEEE([]byte(t.Name())) % 8
+	databases = number("STORETEST_DATABASES", []int{1, 1, 1, 1, 1, 1, 1, 2}[choice])
+	partitions = store.Partitions(number("STORETEST_PARTITIONS", []int{1, 4}[choice%2]))
 	switch {
 	case isOneOf(ofEach):
 		return 1, 1
