@@ -70,21 +70,21 @@ test: deps ## run every test
 	$(MAKE) --no-print-directory -j4 --output-sync test-postgres test-packages test-program test-program-again
 
 test-packages: ## run the tests of packages, and those of RACE again under the race detector
-	$(TEST) -timeout 40m $$($(GO) list $(LONGEST) ./... | grep -vE '/(e2e|store/postgres)$$')
-	$(GO) -C tools/bench test -vet=off -timeout 40m .
-	$(WITH_RACE) $(TEST) -race -short -timeout 40m $(RACE)
+	$(TEST) -timeout 25m $$($(GO) list $(LONGEST) ./... | grep -vE '/(e2e|store/postgres)$$')
+	$(GO) -C tools/bench test -vet=off -timeout 25m .
+	$(WITH_RACE) $(TEST) -race -short -timeout 25m $(RACE)
 
 test-postgres: ## run the tests of the store on PostgreSQL
-	$(TEST) -timeout 40m $(POSTGRES)
+	$(TEST) -timeout 25m $(POSTGRES)
 
 test-program: bin/tested ## run the end-to-end tests
-	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(TEST) -timeout 40m ./e2e
+	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(TEST) -timeout 25m ./e2e
 
 test-program-again: bin/tested ## run some of them on PostgreSQL, and some and those of RACE_POSTGRES under the race detector
-	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(TEST) -timeout 40m ./e2e -backend=postgres $(ON_POSTGRES)
+	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested $(TEST) -timeout 25m ./e2e -backend=postgres $(ON_POSTGRES)
 	$(WITH_RACE) $(GO) build -race -o bin/tested-race ./cmd/posthaste
-	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(TEST) -timeout 40m ./e2e $(RACE_PROGRAM)
-	$(WITH_RACE) $(TEST) -race -short -timeout 40m $(RACE_POSTGRES)
+	POSTHASTE_E2E_BINARY=$(CURDIR)/bin/tested-race $(TEST) -timeout 25m ./e2e $(RACE_PROGRAM)
+	$(WITH_RACE) $(TEST) -race -short -timeout 25m $(RACE_POSTGRES)
 
 bin/tested:
 	$(GO) build -o $@ ./cmd/posthaste

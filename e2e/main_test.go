@@ -20,7 +20,7 @@ const binaryVariable = "POSTHASTE_E2E_BINARY"
 
 // patience is how long the tests wait for something that has to happen. A wait
 // that makes progress begins anew, so only a server that stands still uses it up.
-const patience = 3 * time.Minute
+const patience = 2 * time.Minute
 
 var (
 	kills = flag.Int("kills", 15, "how often the kill test kills its server")

@@ -2,7 +2,7 @@
 // do much else.
 
 /** A wait that lasts this long, in milliseconds, has failed. */
-export const PATIENCE = 300_000;
+export const PATIENCE = 150_000;
 
 /**
  * Options of destinations: they keep connections for longer than Posthaste uses idle ones.

@@ -85,6 +85,7 @@ func (p patient) Claim(ctx context.Context, now time.Time, limit int) (claims []
 		var more []store.Claim
 		more, next, err = p.Store.Claim(ctx, now, limit-len(claims))
 		claims = append(claims, more...)
+		late = late || p.below.AnyClaiming()
 		if !late && (next.IsZero() || next.After(now)) {
 			break
 		}

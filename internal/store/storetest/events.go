@@ -70,7 +70,7 @@ var eventsPromises = slices.Concat(queryPromises(eventsOfHistory, noMessageHas),
 func eventsOfHistory(tr *trial) *archive[store.Entry] {
 	tr.makeHistory()
 	log := tr.wholeLog(ann)
-	if len(log) < 80 {
+	if len(log) < 100 {
 		tr.Fatalf("a log of %d events, more were written", len(log))
 	}
 	return tr.eventArchive(log, eventFields)

@@ -15,7 +15,7 @@ import (
 func (tr *trial) makeHistory() {
 	tr.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 12 {
+	for range 15 {
 		tr.acceptMany(rng.IntN(4)+1, variety(rng))
 		tr.acceptMany(1, variety(rng), ownedBy(anna))
 		if ids := tr.makes.ids[ann]; rng.IntN(3) == 0 {
