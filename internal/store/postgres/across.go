@@ -32,19 +32,19 @@ const (
 	forgetEvery    = time.Minute     // outcomes that nobody will ask for
 	outcomesAtOnce = 10_000          // that are forgotten
 	outcomesKept   = "1 hour"        // at least
-	preparedPrefix = "posthaste_"    // of the names of what is prepared: see part.name
+	preparedPrefix = "posthaste_"    // of the names of what is prepared: see branch.name
 	allPrepared    = `SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND starts_with(gid, '` + preparedPrefix + `')`
 )
 
-// newAcrossing returns the gate of such changes in this node: each has a connection to several databases, while it
+// newChangeGate returns the gate of such changes in this node: each has a connection to several databases, while it
 // waits for rows, too. Those of one user, whose rows may be locked for seconds, leave the others room.
-func newAcrossing(connections int32) *admission.Gate {
+func newChangeGate(connections int32) *admission.Gate {
 	most := int64(max(2, connections/2))
 	return admission.New(admission.Options{Capacity: most, Share: most / 2, Patience: callTime})
 }
 
-// part is the part of a change that is made in one database.
-type part struct {
+// branch is what a change does in one database.
+type branch struct {
 	store    *Store
 	users    []string
 	prefetch prefetch
@@ -56,18 +56,18 @@ type part struct {
 }
 
 // across makes a change in several databases, of which one decides. do gets the transaction of each partition.
-func (d *Databases) across(ctx context.Context, now time.Time, parts []*part, decides *part, do func(txOf func(partition string) *tx) error) (err error) {
+func (d *Databases) across(ctx context.Context, now time.Time, branches []*branch, decides *branch, do func(txOf func(partition string) *tx) error) (err error) {
 	user := "" // of an import
-	if len(parts[0].users) > 0 {
-		user = store.UserOf(parts[0].users[0])
+	if len(branches[0].users) > 0 {
+		user = store.UserOf(branches[0].users[0])
 	}
-	if err := d.acrossing.Enter(ctx, user, 1); err != nil {
+	if err := d.gate.Enter(ctx, user, 1); err != nil {
 		return fmt.Errorf("%w: too many changes of several databases wait: %w", store.ErrUnavailable, err)
 	}
-	defer d.acrossing.Leave(user, 1)
-	for _, p := range parts {
+	defer d.gate.Leave(user, 1)
+	for _, b := range branches {
 		var done func(*error)
-		if ctx, done, err = p.store.begin(ctx); err != nil {
+		if ctx, done, err = b.store.begin(ctx); err != nil {
 			return err
 		}
 		defer func() { done(&err) }()
@@ -75,55 +75,55 @@ func (d *Databases) across(ctx context.Context, now time.Time, parts []*part, de
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	defer func() {
-		for _, p := range parts {
-			p.release()
+		for _, b := range branches {
+			b.release()
 		}
 	}()
 	txs := map[*Store]*tx{}
-	for _, p := range parts {
-		if err := p.begin(ctx, now); err != nil {
+	for _, b := range branches {
+		if err := b.begin(ctx, now); err != nil {
 			return err
 		}
-		txs[p.store] = p.tx.at(now)
+		txs[b.store] = b.tx.at(now)
 	}
 	err = do(func(partition string) *tx { return txs[d.of(partition)] })
-	for _, p := range parts {
-		err = errors.Join(err, p.tx.failed)
+	for _, b := range branches {
+		err = errors.Join(err, b.tx.failed)
 	}
 	if err != nil {
 		return err
 	}
-	return d.commit(parts, decides)
+	return d.commit(branches, decides)
 }
 
 // begin locks the users.
-func (p *part) begin(ctx context.Context, now time.Time) (err error) {
-	if err := p.store.days.ensure(ctx, p.store.pool, now); err != nil {
+func (b *branch) begin(ctx context.Context, now time.Time) (err error) {
+	if err := b.store.days.ensure(ctx, b.store.pool, now); err != nil {
 		return err
 	}
-	if p.conn, err = p.store.pool.Acquire(ctx); err != nil {
+	if b.conn, err = b.store.pool.Acquire(ctx); err != nil {
 		return err
 	}
-	p.users = slices.Compact(slices.Sorted(slices.Values(p.users)))
-	p.tx = newUserTx(ctx, p.store, p.conn.Conn())
-	p.tx.lockTimeout, p.tx.idleTimeout = acrossLock, acrossIdle
-	return p.tx.begin(p.users, []*change{{now: now, prefetch: p.prefetch}})
+	b.users = slices.Compact(slices.Sorted(slices.Values(b.users)))
+	b.tx = newUserTx(ctx, b.store, b.conn.Conn())
+	b.tx.lockTimeout, b.tx.idleTimeout = acrossLock, acrossIdle
+	return b.tx.begin(b.users, []*change{{now: now, prefetch: b.prefetch}})
 }
 
-// release ends the part, if it was not committed.
-func (p *part) release() {
-	if p.conn == nil {
+// release ends the branch, if it was not committed.
+func (b *branch) release() {
+	if b.conn == nil {
 		return
 	}
-	if p.conn.Conn().PgConn().TxStatus() != 'I' {
-		_ = p.tx.rollback()
+	if b.conn.Conn().PgConn().TxStatus() != 'I' {
+		_ = b.tx.rollback()
 	}
-	p.conn.Release() // ends the connection if the transaction goes on
+	b.conn.Release() // ends the connection if the transaction goes on
 }
 
 // commit commits what has been written. What has only been locked stays so until then.
-func (d *Databases) commit(parts []*part, decides *part) error {
-	writing := slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return p.tx.writes == 0 })
+func (d *Databases) commit(branches []*branch, decides *branch) error {
+	writing := slices.DeleteFunc(slices.Clone(branches), func(b *branch) bool { return b.tx.writes == 0 })
 	switch {
 	case len(writing) == 0:
 		return nil
@@ -132,11 +132,11 @@ func (d *Databases) commit(parts []*part, decides *part) error {
 	case decides.tx.writes == 0:
 		decides = writing[0]
 	}
-	others := slices.DeleteFunc(writing, func(p *part) bool { return p == decides })
+	others := slices.DeleteFunc(writing, func(b *branch) bool { return b == decides })
 	id := rand.Text()
-	for i, p := range others {
-		p.name = fmt.Sprintf("%s%d_%d_%s", preparedPrefix, p.store.placement.number, decides.store.placement.number, id)
-		if err := p.prepare(); err != nil {
+	for i, b := range others {
+		b.name = fmt.Sprintf("%s%d_%d_%s", preparedPrefix, b.store.placement.number, decides.store.placement.number, id)
+		if err := b.prepare(); err != nil {
 			for _, prepared := range others[:i] {
 				_ = prepared.end(`ROLLBACK PREPARED`) // or the resolver does
 			}
@@ -147,20 +147,18 @@ func (d *Databases) commit(parts []*part, decides *part) error {
 	batch.Queue(`INSERT INTO posthaste.outcomes (id, committed) VALUES ($1, true)`, id)
 	batch.Queue(`COMMIT`)
 	err := decides.tx.sendLast(batch)
-	var ended []*part
-	for _, p := range others {
+	var ended []*branch
+	for _, b := range others {
 		switch {
 		case err != nil && !rejected(err): // the resolver will know
 		case err != nil:
-			_ = p.end(`ROLLBACK PREPARED`)
-		case p.end(`COMMIT PREPARED`) == nil:
-			ended = append(ended, p)
-		default:
-			p.store.loops.Go(func() { _ = p.store.resolve(p.name) }) // on another connection
+			_ = b.end(`ROLLBACK PREPARED`)
+		case b.end(`COMMIT PREPARED`) == nil || b.store.resolve(b.name) == nil: // on another connection
+			ended = append(ended, b)
 		}
 	}
-	for _, p := range ended {
-		_ = p.tx.committed(p.users, p.blocks, nil)
+	for _, b := range ended {
+		_ = b.tx.committed(b.users, b.blocks, nil)
 	}
 	err = decides.tx.committed(decides.users, blocks, err)
 	if said, ok := errors.AsType[*pgconn.PgError](err); ok && said.Code == uniqueViolation && said.TableName == "outcomes" {
@@ -173,24 +171,24 @@ func (d *Databases) commit(parts []*part, decides *part) error {
 const uniqueViolation = "23505"
 
 // prepare writes what is left, and leaves the transaction to whoever ends it by its name.
-func (p *part) prepare() error {
+func (b *branch) prepare() error {
 	var batch *pgx.Batch
-	batch, p.blocks = p.tx.lastWrites()
-	err := p.tx.sendLast(batch)
+	batch, b.blocks = b.tx.lastWrites()
+	err := b.tx.sendLast(batch)
 	if err == nil {
-		err = p.end(`PREPARE TRANSACTION`)
+		err = b.end(`PREPARE TRANSACTION`)
 	}
 	if err != nil {
-		p.store.days.forgetAll(err)
+		b.store.days.forgetAll(err)
 	}
 	return err
 }
 
 // end does something with the transaction by its name, which is no statement to be planned.
-func (p *part) end(how string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.tx.ctx), callTime)
+func (b *branch) end(how string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.tx.ctx), callTime)
 	defer cancel()
-	_, err := p.tx.conn.Exec(ctx, how+` '`+p.name+`'`, pgx.QueryExecModeSimpleProtocol)
+	_, err := b.tx.conn.Exec(ctx, how+` '`+b.name+`'`, pgx.QueryExecModeSimpleProtocol)
 	return err
 }
 

@@ -3,94 +3,79 @@ package postgres
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"posthaste/internal/store"
 )
 
-// claimingFrom are claims from several databases. One that does not answer soon keeps nobody waiting: what it
-// has claimed comes with a later call.
-type claimingFrom struct {
-	mu   sync.Mutex
-	busy map[int]int // databases that have not answered yet, with the slots that they were given
-	turn int         // which one comes first
-	late []claimedFrom
-}
-
-type claimedFrom struct {
-	number int // of the database
-	limit  int
-	claims []store.Claim
-	next   time.Time
-	err    error
-}
-
-// more reports whether the database has more messages that are due than it was asked for.
-func (c claimedFrom) more(now time.Time) bool {
-	return len(c.claims) > 0 && len(c.claims) == c.limit && !c.next.IsZero() && !c.next.After(now)
-}
-
 // Claim implements store.Backend: from one database after the other, for each must know how many claims a user has.
-// One gets half of the slots while there are others to be asked.
+// One gets half of the slots while there are others to be asked. One that does not answer soon keeps nobody waiting:
+// what it has claimed comes with a later call.
 func (d *Databases) Claim(ctx context.Context, now time.Time, limit int) (claims []store.Claim, next time.Time, err error) {
-	claims, err = d.claiming.take(limit)
-	away := map[int]error{}
-	for from := d.claiming.free(len(d.all)); len(from) > 0; { // Wake signals when the others have answered
-		free := limit - len(claims) - d.claiming.given()
-		if free <= 0 {
+	claims, err = d.late.take(limit)
+	var away []error
+	for from := d.toAsk(); len(from) > 0; { // Wake signals when the others have answered
+		free := d.free(limit, claims)
+		if free == 0 {
 			if len(claims) >= limit {
 				next = now
 			}
 			break
 		}
-		number := from[0]
+		s := from[0]
 		if from = from[1:]; len(from) > 0 {
 			free = (free + 1) / 2
 		}
-		c, answered := d.claimFrom(ctx, now, number, free, len(claims) > 0)
+		c, answered := d.claimFrom(ctx, now, s, free, len(claims) > 0)
 		claims = append(claims, c.claims...)
-		switch {
+		switch more := len(c.claims) == free && !c.next.IsZero() && !c.next.After(now); {
 		case !answered:
 		case errors.Is(c.err, store.ErrUnavailable):
-			away[number] = c.err
-		case c.err == nil && c.more(now):
-			from = append(from, number)
+			away = append(away, c.err)
+		case c.err == nil && more:
+			from = append(from, s)
 		default:
 			next, err = earliest(next, c.next), errors.Join(err, c.err)
 		}
 	}
-	left := max(0, limit-len(claims)-d.claiming.given())
+	left := d.free(limit, claims)
 	for _, s := range d.all { // each has taken for free what the others have left
 		s.accepted.lowerFree(left / len(d.all))
 	}
 	if len(away) == len(d.all) {
-		err = errors.Join(slices.Collect(maps.Values(away))...)
+		err = errors.Join(away...)
 	}
 	return claims, next, err
+}
+
+// toAsk returns the databases that have answered, another one first each time.
+func (d *Databases) toAsk() []*Store {
+	busy, _ := d.late.busy()
+	turn := int(d.turn.Add(1)) % len(d.all)
+	return slices.DeleteFunc(slices.Concat(d.all[turn:], d.all[:turn]), func(s *Store) bool { return slices.Contains(busy, s) })
+}
+
+// free returns how many slots are left beside the claims, and what databases that have not answered yet may claim.
+func (d *Databases) free(limit int, claims []store.Claim) int {
+	_, given := d.late.busy()
+	return max(0, limit-len(claims)-given)
 }
 
 // claimsWait is how long claims that there are wait for those of another database.
 const claimsWait = 50 * time.Millisecond
 
 // claimFrom claims from one database, and reports whether it has answered in time.
-func (d *Databases) claimFrom(ctx context.Context, now time.Time, number, limit int, any bool) (c claimedFrom, answered bool) {
-	came, gone := make(chan claimedFrom), make(chan struct{})
+func (d *Databases) claimFrom(ctx context.Context, now time.Time, s *Store, limit int, any bool) (c claimResult[*Store], answered bool) {
+	came, gone := make(chan claimResult[*Store]), make(chan struct{})
 	defer close(gone)
-	d.claiming.start(number, limit)
+	d.late.start(s, limit)
 	d.loops.Go(func() {
-		c := claimedFrom{number: number, limit: limit}
-		c.claims, c.next, c.err = d.all[number].Claim(context.WithoutCancel(ctx), now, limit)
-		select {
-		case came <- c:
-		case <-gone:
-			d.claiming.add(c)
-			d.signal()
-		}
+		c := claimResult[*Store]{from: s}
+		c.claims, c.next, c.err = s.Claim(context.WithoutCancel(ctx), now, limit)
+		d.late.finish(c, came, gone, d.signal)
 	})
-	patience := d.all[number].patience + claimsWait
+	patience := s.patience + claimsWait
 	if any {
 		patience = claimsWait
 	}
@@ -98,73 +83,10 @@ func (d *Databases) claimFrom(ctx context.Context, now time.Time, number, limit 
 	defer enough.Stop()
 	select {
 	case c = <-came:
-		d.claiming.end(number)
+		d.late.end(s)
 		return c, true
 	case <-enough.C:
 	case <-ctx.Done():
 	}
 	return c, false
-}
-
-// given returns how many slots were given to databases that have not answered yet.
-func (c *claimingFrom) given() (slots int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, limit := range c.busy {
-		slots += limit
-	}
-	return slots
-}
-
-// free returns the databases that have answered, another one first each time.
-func (c *claimingFrom) free(databases int) (numbers []int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i := range databases {
-		number := (c.turn + i) % databases
-		if _, busy := c.busy[number]; !busy {
-			numbers = append(numbers, number)
-		}
-	}
-	c.turn++
-	return numbers
-}
-
-func (c *claimingFrom) start(number, limit int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.busy[number] = limit
-}
-
-func (c *claimingFrom) end(number int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.busy, number)
-}
-
-// add keeps an answer that came late.
-func (c *claimingFrom) add(late claimedFrom) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.busy, late.number)
-	c.late = append(c.late, late)
-}
-
-// take returns up to limit claims that came late, and the errors.
-func (c *claimingFrom) take(limit int) (claims []store.Claim, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i := range c.late {
-		late := &c.late[i]
-		n := min(limit-len(claims), len(late.claims))
-		claims, late.claims = append(claims, late.claims[:n]...), late.claims[n:]
-		if !errors.Is(late.err, store.ErrUnavailable) {
-			err = errors.Join(err, late.err)
-		}
-		late.err = nil
-	}
-	for len(c.late) > 0 && len(c.late[0].claims) == 0 {
-		c.late = c.late[1:]
-	}
-	return claims, err
 }

@@ -20,6 +20,7 @@ type cutter struct {
 	armed    atomic.Int32 // a cut
 	command  string       // that is cut: COMMIT, or one that is no prepared statement
 	serving  sync.WaitGroup
+	hangs    sync.RWMutex // locked: what the store sends does not arrive
 
 	mu       sync.Mutex
 	database string // address of the server
@@ -139,7 +140,10 @@ func (p *passage) forward() {
 		if err != nil || p.cuts(message) {
 			return
 		}
-		if _, err := p.server.Write(message); err != nil {
+		p.hangs.RLock()
+		_, err = p.server.Write(message)
+		p.hangs.RUnlock()
+		if err != nil {
 			return
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"posthaste"
@@ -22,9 +23,11 @@ type Databases struct {
 	all        []*Store
 	partitions store.Partitions
 	together   string // see placement
+	incomplete error  // which were away at first
 	counts     *userCounts
-	acrossing  *admission.Gate
-	claiming   claimingFrom
+	gate       *admission.Gate // of changes of several databases
+	late       lateClaims[*Store]
+	turn       atomic.Int64 // which one Claim asks first
 	wake       chan struct{}
 	loops      sync.WaitGroup
 }
@@ -35,37 +38,41 @@ var _ store.Divisible = (*Databases)(nil)
 const newPartitions = 16
 
 // OpenDatabases is Open for one database or several, given in the same order each time. Their number, and that of the
-// partitions of users, does not change while they are used.
-func OpenDatabases(ctx context.Context, urls []string, options Options) (store.Divisible, error) {
+// partitions of users, does not change while they are used. Those that are away are joined when they are back, unless
+// all are, or one is new.
+func OpenDatabases(ctx context.Context, urls []string, options Options) (_ store.Divisible, err error) {
 	if len(urls) == 1 {
 		return Open(ctx, urls[0], options)
 	}
 	d := &Databases{
-		all:       make([]*Store, len(urls)),
-		counts:    newUserCounts(),
-		acrossing: newAcrossing(cmp.Or(options.Connections, DefaultConnections)),
-		claiming:  claimingFrom{busy: map[int]int{}},
-		wake:      make(chan struct{}, 1),
+		all:    make([]*Store, len(urls)),
+		counts: newUserCounts(),
+		gate:   newChangeGate(cmp.Or(options.Connections, DefaultConnections)),
+		wake:   make(chan struct{}, 1),
 	}
-	wanted := options.Partitions
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
 	options.Memory /= len(urls) // claims from one know nothing of those from the others
 	for number, url := range urls {
-		if options.Partitions = d.partitions; number == 0 {
-			options.Partitions = cmp.Or(wanted, newPartitions)
-		}
 		own := options
 		own.placement, own.Logger = placement{number, d}, cmp.Or(options.Logger, slog.Default()).With("database", number+1)
 		if number > 0 {
 			own.Joined, own.Clock = nil, nil // the node is known by what it is in the first one
 		}
-		s, err := Open(ctx, url, own)
-		if err == nil {
-			d.all[number] = s
-			err = d.join(s, wanted)
+		if d.all[number], err = connect(ctx, url, own); err != nil {
+			return nil, fmt.Errorf("%s: %w", own.placement.name(), err)
 		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w", own.placement.name(), err), d.Close())
+	}
+	for _, s := range d.all {
+		if err := s.node.Reach(ctx); err != nil {
+			d.incomplete = errors.Join(d.incomplete, fmt.Errorf("%s: %w", s.placement.name(), err))
 		}
+	}
+	if err := d.startAll(ctx, options); err != nil {
+		return nil, err
 	}
 	for _, s := range d.all {
 		d.loops.Go(func() { d.forward(s) })
@@ -76,10 +83,73 @@ func OpenDatabases(ctx context.Context, urls []string, options Options) (store.D
 	return d, nil
 }
 
+// startAll starts those that are there, and has the others started later.
+func (d *Databases) startAll(ctx context.Context, options Options) error {
+	var away []*Store
+	for _, s := range d.all {
+		err := s.node.Refuse()
+		if err == nil {
+			err = d.start(ctx, s, options)
+		}
+		if errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrClock) {
+			s.node.Lost(err)
+			away = append(away, s)
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", s.placement.name(), err)
+		}
+	}
+	if len(away) == len(d.all) {
+		return d.incomplete
+	}
+	for _, s := range away {
+		s.loops.Go(func() { d.startLater(s, options) })
+	}
+	return nil
+}
+
+// start joins the nodes of one of the databases, if it goes with the others.
+func (d *Databases) start(ctx context.Context, s *Store, options Options) error {
+	wanted := options.Partitions
+	if err := s.join(ctx, cmp.Or(d.partitions, wanted, newPartitions)); err != nil {
+		return err
+	}
+	if err := d.join(s, wanted); err != nil {
+		return err
+	}
+	s.work(ctx, options)
+	return nil
+}
+
+// startLater starts one that is away when it answers. Until then it refuses calls.
+func (d *Databases) startLater(s *Store, options Options) {
+	for {
+		select {
+		case <-s.closing.Done():
+			return
+		case <-time.After(resolveEvery):
+		}
+		ctx, cancel := context.WithTimeout(s.closing, callTime)
+		err := d.start(ctx, s, options)
+		if err == nil {
+			_ = s.node.Renew(ctx) // or a later heartbeat ends the outage
+		}
+		cancel()
+		switch {
+		case err == nil:
+			return
+		case !errors.Is(err, store.ErrUnavailable):
+			s.logger.Error("database.refused", "error", err, "consequence", "it counts as away until this node is started again")
+			return
+		}
+	}
+}
+
 // join checks that users are divided in a database as in the others, and as is wanted.
 func (d *Databases) join(s *Store, wanted store.Partitions) error {
 	has := s.Division()
-	d.partitions = cmp.Or(d.partitions, has.Partitions)
+	if d.partitions == 0 {
+		d.partitions = has.Partitions
+	}
 	switch {
 	case len(has.Before) > 0:
 		return errors.New("its users have been divided while it was used alone: copy it into new ones with posthaste copy")
@@ -151,14 +221,14 @@ func (d *Databases) UpdateSeveral(ctx context.Context, now time.Time, scopes []s
 	if only := d.of(scopes[0].User); !slices.ContainsFunc(scopes, func(s store.Scope) bool { return d.of(s.User) != only }) {
 		return only.UpdateSeveral(ctx, now, scopes, change)
 	}
-	var parts []*part
+	var branches []*branch
 	_ = eachOf(d, scopes, func(s store.Scope) string { return s.User }, func(s *Store, own []store.Scope) error {
 		users, w := scopeUsers(own)
-		parts = append(parts, &part{store: s, users: users, prefetch: w})
+		branches = append(branches, &branch{store: s, users: users, prefetch: w})
 		return nil
 	})
 	var ended []store.Claim
-	err := d.across(ctx, now, parts, parts[0], func(txOf func(string) *tx) (err error) {
+	err := d.across(ctx, now, branches, branches[0], func(txOf func(string) *tx) (err error) {
 		ended, err = changeScopes(scopes, txOf, change)
 		return err
 	})
@@ -341,8 +411,11 @@ func (d *Databases) Drain(ctx context.Context) (err error) {
 	return err
 }
 
-// Now returns the time of the first database.
-func (d *Databases) Now() time.Time { return d.all[0].Now() }
+// Now returns the time of the first database that was there.
+func (d *Databases) Now() time.Time {
+	first := slices.IndexFunc(d.all, func(s *Store) bool { return s.node.Session() != nil })
+	return d.all[first].Now()
+}
 
 // OwnSlot is a posthaste.OwnSlot of this node. What may lie anywhere is put into no database that is away.
 func (d *Databases) OwnSlot(user string, slot posthaste.Slot) posthaste.Slot {

@@ -1,11 +1,16 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"posthaste"
 	"posthaste/internal/ledger"
@@ -223,4 +228,142 @@ func TestOneDatabaseIsAway(t *testing.T) {
 		claims = append(claims, some...)
 		return err == nil && len(claims) == posthaste.Slots+there+posthaste.Slots
 	})
+}
+
+// A node starts while one database is away, and joins that when it is back.
+func TestANodeStartsWhileOneDatabaseIsAway(t *testing.T) {
+	for away := range 2 {
+		t.Run(fmt.Sprintf("database %d", away+1), func(t *testing.T) {
+			t.Parallel()
+			urls := emptyDatabases(t, 2)
+			direct := slices.Clone(urls)
+			t.Cleanup(func() { wantWhole(t, direct...) })
+			var cut *cutter
+			cut, urls[away] = newCutter(t, urls[away])
+			cut.stop(true)
+			options := postgres.Options{Logger: slog.New(slog.DiscardHandler)}
+			if _, err := postgres.OpenDatabases(t.Context(), urls, options); err == nil || !strings.Contains(err.Error(), "all must be there at first") {
+				t.Errorf("Open = %v of new databases, one of which is away", err)
+			}
+			cut.stop(false)
+			_, before := openSeveral(t, urls, options)
+			if err := before.Close(); err != nil {
+				t.Fatal(err)
+			}
+			cut.stop(true)
+			l, s := openSeveral(t, urls, options)
+			if err := s.Room(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("database %d of 2 is away", away+1)) {
+				t.Errorf("Room = %v, want which one is away", err)
+			}
+			if now := s.Now(); time.Since(now).Abs() > time.Minute {
+				t.Errorf("it is %v", now)
+			}
+			accepted := 0
+			for _, submission := range batchOfAll() {
+				if _, err := l.Accept(t.Context(), start, []store.Submission{submission}); err == nil {
+					accepted++
+				} else if !errors.Is(err, store.ErrUnavailable) {
+					t.Fatal(err)
+				}
+			}
+			if accepted != posthaste.Slots/2 {
+				t.Errorf("%d messages were accepted, want half of %d", accepted, posthaste.Slots)
+			}
+			cut.stop(false)
+			await(t, "the other one", func() bool { return s.Room() == nil })
+			for _, submission := range batchOfAll() {
+				if _, err := l.Accept(t.Context(), start, []store.Submission{submission}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// A database that does not answer keeps no claims of the other one waiting for long.
+func TestOneDatabaseHangs(t *testing.T) {
+	direct := emptyDatabases(t, 2)
+	t.Cleanup(func() { wantWhole(t, direct...) })
+	cutter, url := newCutter(t, direct[1])
+	l, s := openSeveral(t, []string{direct[0], url}, postgres.Options{Partitions: 16})
+	if _, err := l.Accept(t.Context(), start, batchOfAll()); err != nil {
+		t.Fatal(err)
+	}
+	cutter.hangs.Lock()
+	var claims []store.Claim
+	claim := func() bool {
+		some, _, err := l.Claim(t.Context(), start, 100*posthaste.Slots)
+		claims = append(claims, some...)
+		return err == nil && len(some) > 0
+	}
+	await(t, "claim of the database that answers", claim)
+	if len(claims) != posthaste.Slots/2 {
+		t.Errorf("%d claims, want the %d of one database", len(claims), posthaste.Slots/2)
+	}
+	cutter.hangs.Unlock()
+	await(t, "claim of the other one", func() bool { return claim() && len(claims) == posthaste.Slots })
+	await(t, "end of the outage, if it was taken for one", func() bool { return s.Room() == nil })
+}
+
+// What may lie anywhere is put where the node that accepts it serves it.
+func TestOwnSlotsOfNodesOfTwoDatabases(t *testing.T) {
+	urls := emptyDatabases(t, 2)
+	_, a := openSeveral(t, urls, postgres.Options{Partitions: 16})
+	_, b := openSeveral(t, urls, postgres.Options{Partitions: 16})
+	a.RenewShares()
+	var own [2]map[posthaste.Slot]bool // the first of their partitions
+	for i, s := range []*postgres.Databases{a, b} {
+		own[i] = map[posthaste.Slot]bool{}
+		for slot := range posthaste.Slot(posthaste.Slots) {
+			own[i][s.OwnSlot(ann, slot)/4] = true
+		}
+	}
+	for partition := range posthaste.Slot(16) {
+		if own[0][partition] == own[1][partition] {
+			t.Errorf("partition %d is used by the first node: %t, by the second: %t", partition, own[0][partition], own[1][partition])
+		}
+	}
+}
+
+// Two databases together claim no more at acceptance than there are slots free.
+func TestSlotsThatTwoDatabasesShare(t *testing.T) {
+	l, s := several(t, 2, postgres.Options{ClaimAccepted: true})
+	if _, _, err := l.Claim(t.Context(), start, 100); err != nil {
+		t.Fatal(err)
+	}
+	if free := s.Free(); free[0]+free[1] > 100 || min(free[0], free[1]) == 0 {
+		t.Errorf("they may claim %d of 100 at acceptance", free)
+	}
+}
+
+// An outcome is forgotten when nobody will ask for it.
+func TestForgetOutcomes(t *testing.T) {
+	urls := emptyDatabases(t, 2)
+	_, s := openSeveral(t, urls, postgres.Options{})
+	decides, other := connect(t, urls[0]), connect(t, urls[1])
+	_, err := other.Exec(t.Context(), `
+		BEGIN; INSERT INTO posthaste.outcomes (id, committed) VALUES ('any', true); PREPARE TRANSACTION 'posthaste_1_9_ASKED'`, // of a database that nobody knows
+		pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := other.Exec(context.Background(), `ROLLBACK PREPARED 'posthaste_1_9_ASKED'`); err != nil {
+			t.Error(err)
+		}
+	})
+	_, err = decides.Exec(t.Context(), `
+		INSERT INTO posthaste.outcomes (id, committed, decided) VALUES
+			('ASKED', true, clock_timestamp() - '2 hours'::interval), ('OLD', true, clock_timestamp() - '2 hours'::interval), ('NEW', true, clock_timestamp())`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ForgetOutcomes()
+	var left []string
+	if err := decides.QueryRow(t.Context(), `SELECT array_agg(id ORDER BY id) FROM posthaste.outcomes`).Scan(&left); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(left, []string{"ASKED", "NEW"}) {
+		t.Errorf("%q are left, want what may be asked for", left)
+	}
 }

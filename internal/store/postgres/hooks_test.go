@@ -48,14 +48,14 @@ func (s *Store) Waiting(user string) int {
 }
 
 // AnyClaiming reports whether claims go on whose results a later Claim returns.
-func (s *Store) AnyClaiming() bool { return len(s.lateResults.users()) > 0 }
+func (s *Store) AnyClaiming() bool {
+	busy, _ := s.late.busy()
+	return len(busy) > 0
+}
 
 // AnyClaiming is the same for several databases.
 func (d *Databases) AnyClaiming() bool {
-	d.claiming.mu.Lock()
-	late := len(d.claiming.busy)+len(d.claiming.late) > 0
-	d.claiming.mu.Unlock()
-	return late || slices.ContainsFunc(d.all, (*Store).AnyClaiming)
+	return d.late.any() || slices.ContainsFunc(d.all, (*Store).AnyClaiming)
 }
 
 // EventsBetween is Events with something that happens before each of its statements.
@@ -130,6 +130,25 @@ func (s *Store) Forget() {
 
 // Held is how many claims this node works on.
 func (s *Store) Held() int { return len(s.held.leases()) }
+
+// RenewShares has this node notice now which others take part.
+func (d *Databases) RenewShares() {
+	for _, s := range d.all {
+		s.renewShare()
+	}
+}
+
+// ForgetOutcomes deletes old outcomes now.
+func (d *Databases) ForgetOutcomes() { d.forgetOutcomes() }
+
+// Free is how many messages each database may claim as it accepts them.
+func (d *Databases) Free() (free []int) {
+	for _, s := range d.all {
+		_, n := s.accepted.reserve(0)
+		free = append(free, n)
+	}
+	return free
+}
 
 // RenewShare has this node notice now which others take part.
 func (s *Store) RenewShare() { s.renewShare() }

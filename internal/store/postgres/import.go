@@ -32,15 +32,15 @@ func (s *Store) Import(ctx context.Context, items []store.Item) (err error) {
 // Import implements store.Backend.
 func (d *Databases) Import(ctx context.Context, items []store.Item) error {
 	users := usersOf(items, d.Division())
-	var parts []*part
+	var branches []*branch
 	for _, s := range d.all {
 		own := slices.DeleteFunc(slices.Clone(users), func(user string) bool { return !s.placement.has(user) })
 		if err := s.prepareImport(ctx, items, own); err != nil {
 			return err
 		}
-		parts = append(parts, &part{store: s, users: own})
+		branches = append(branches, &branch{store: s, users: own})
 	}
-	return d.across(ctx, time.Time{}, parts, parts[0], func(txOf func(string) *tx) error { return importItems(items, d.partitions, txOf) })
+	return d.across(ctx, time.Time{}, branches, branches[0], func(txOf func(string) *tx) error { return importItems(items, d.partitions, txOf) })
 }
 
 // usersOf returns all partitions of the users of items: what finds one may be in another.

@@ -310,9 +310,16 @@ func (s *Store) wakeForOthers() {
 		if err != nil || len(waiting) == 0 {
 			continue
 		}
-		if conn, err := s.pool.Acquire(s.closing); err == nil {
-			s.wakeWaiting(s.closing, conn.Conn(), waiting)
-			conn.Release()
-		}
+		s.wakeWaitingAlone(waiting)
+	}
+}
+
+// wakeWaitingAlone is wakeWaiting on a connection of its own.
+func (s *Store) wakeWaitingAlone(keys []name) {
+	ctx, cancel := context.WithTimeout(s.closing, callTime)
+	defer cancel()
+	if conn, err := s.pool.Acquire(ctx); err == nil {
+		s.wakeWaiting(ctx, conn.Conn(), keys)
+		conn.Release()
 	}
 }

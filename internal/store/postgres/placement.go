@@ -103,7 +103,7 @@ func (s *Store) takePlace(ctx context.Context) error {
 		return s.takeNewPlace(ctx)
 	}
 	own := found[0]
-	if p.number == 0 {
+	if p.of.together == "" {
 		p.of.together = own.Together
 	}
 	switch want := (place{p.of.together, p.number, len(p.of.all)}); {
@@ -126,6 +126,9 @@ func (s *Store) takeNewPlace(ctx context.Context) error {
 	}
 	if err == nil && s.existing {
 		err = fmt.Errorf("%w: %s is new", errPlace, p.name())
+	}
+	if err == nil && p.of.incomplete != nil {
+		err = fmt.Errorf("%s is new: all must be there at first: %v", p.name(), p.of.incomplete)
 	}
 	if err != nil {
 		return err

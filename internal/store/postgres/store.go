@@ -73,31 +73,31 @@ const DefaultConnections = 10
 
 // Store implements store.Store, where its methods are described.
 type Store struct {
-	pool        *pgxpool.Pool
-	control     *pgxpool.Pool // for heartbeats and polling
-	migrations  schema.Migrator
-	existing    bool // the schema must be there
-	node        *node.Node
-	placement   placement
-	days        logDays
-	divisions   divisions
-	share       atomic.Pointer[share]
-	drains      atomic.Bool // see Drain
-	series      knownSeries
-	grown       grownLogs
-	changes     changeQueue
-	held        heldClaims
-	lateResults lateResults
-	accepted    acceptedClaims
-	freedKeys   freedKeys
-	setAside    setAside
-	readyLanes  readyLanes
-	releasing   backgroundTask // of claims in doubt
-	reaping     backgroundTask
-	patience    time.Duration
-	logger      *slog.Logger
-	wake        chan struct{}
-	followers   logWaiters
+	pool       *pgxpool.Pool
+	control    *pgxpool.Pool // for heartbeats and polling
+	migrations schema.Migrator
+	existing   bool // the schema must be there
+	node       *node.Node
+	placement  placement
+	days       logDays
+	divisions  divisions
+	share      atomic.Pointer[share]
+	drains     atomic.Bool // see Drain
+	series     knownSeries
+	grown      grownLogs
+	changes    changeQueue
+	held       heldClaims
+	late       lateClaims[string] // from users
+	accepted   acceptedClaims
+	freedKeys  freedKeys
+	setAside   setAside
+	readyLanes readyLanes
+	releasing  backgroundTask // of claims in doubt
+	reaping    backgroundTask
+	patience   time.Duration
+	logger     *slog.Logger
+	wake       chan struct{}
+	followers  logWaiters
 
 	closing context.Context // done when Close starts
 	close   context.CancelFunc
@@ -111,12 +111,26 @@ var _ store.Backend = (*Store)(nil)
 // Open connects to a database, migrates its schema and joins its nodes. It returns
 // store.ErrUnavailable if the database cannot be reached.
 func Open(ctx context.Context, url string, options Options) (*Store, error) {
+	s, err := connect(ctx, url, options)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.join(ctx, options.Partitions); err != nil {
+		s.disconnect()
+		return nil, err
+	}
+	s.work(ctx, options)
+	return s, nil
+}
+
+// connect returns a store that is to join. It asks the database nothing.
+func connect(ctx context.Context, url string, options Options) (*Store, error) {
 	connections := cmp.Or(options.Connections, DefaultConnections)
 	s := &Store{
 		logger: options.Logger, wake: make(chan struct{}, 1),
 		migrations: slices.Concat(schema.Migrations, options.newer), existing: options.Existing,
 		patience: cmp.Or(options.patience, claimPatience),
-		held:     newHeldClaims(options.Memory, options.placement.counts()), placement: options.placement, changes: changeQueue{waiting: map[string][]*change{}}, lateResults: lateResults{claiming: map[string]bool{}},
+		held:     newHeldClaims(options.Memory, options.placement.counts()), placement: options.placement, changes: changeQueue{waiting: map[string][]*change{}},
 		days: logDays{made: map[time.Time]bool{}}, series: knownSeries{hours: map[string]*hourOfUser{}}, grown: grownLogs{all: true, of: map[string]bool{}}, setAside: setAside{messages: map[messageOf]bool{}, records: map[string]bool{}},
 		followers: logWaiters{of: map[string]*logWaiter{}}, freedKeys: freedKeys{keys: map[name]bool{}, some: make(chan struct{}, 1)},
 	}
@@ -140,10 +154,11 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	s.share.Store(new(s.placement.shareOf(0, 1)))
 	s.divisions.opened = time.Now()
 	s.divisions.replace(nil, store.Division{Partitions: 1})
-	if err := s.join(ctx, options.Partitions); err != nil {
-		s.disconnect()
-		return nil, node.Unavailable(err)
-	}
+	return s, nil
+}
+
+// work starts what this node does all the time.
+func (s *Store) work(ctx context.Context, options Options) {
 	if err := s.reapDeadNodes(ctx, time.Time{}); err != nil {
 		s.logger.Warn("leases.kept", "error", err) // the first claim retries
 	}
@@ -156,10 +171,11 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	}
 	s.loops.Go(func() { s.repeat(indexEvery, s.keepIndex) })
 	s.loops.Go(s.compareLeases)
-	return s, nil
 }
 
-func (s *Store) join(ctx context.Context, partitions store.Partitions) error {
+// join joins the nodes of the database. After an error it may be tried again.
+func (s *Store) join(ctx context.Context, partitions store.Partitions) (err error) {
+	defer func() { err = node.Unavailable(err) }()
 	if err := s.prepareSchema(ctx); err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}

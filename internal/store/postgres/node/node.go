@@ -91,9 +91,18 @@ func (n *Node) Away() bool { return n.outage.on() }
 // Lost notes that the database answers none of the control connections, or is a standby. Until a
 // heartbeat succeeds, calls are refused at once.
 func (n *Node) Lost(err error) {
-	if IsUnavailable(err) && !errors.Is(err, store.ErrClock) {
+	if err != nil && IsUnavailable(err) && !errors.Is(err, store.ErrClock) {
 		n.outage.begin(err)
 	}
+}
+
+// Reach asks the database whether it is there. If it does not answer, calls are refused until a heartbeat succeeds.
+func (n *Node) Reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, n.AliveEvery())
+	defer cancel()
+	_, err := n.Control.Exec(ctx, `SELECT`)
+	n.Lost(err)
+	return Unavailable(err)
 }
 
 // Join starts the first session.
@@ -101,6 +110,9 @@ func (n *Node) Join(ctx context.Context) error { return n.join(ctx, nil) }
 
 // Leave gives up all leases.
 func (n *Node) Leave(ctx context.Context) error {
+	if n.Session() == nil {
+		return nil // it has not joined
+	}
 	n.Session().stop()
 	ctx, cancel := context.WithTimeout(ctx, n.AliveEvery())
 	defer cancel()
