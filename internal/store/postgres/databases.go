@@ -38,8 +38,8 @@ var _ store.Divisible = (*Databases)(nil)
 const newPartitions = 16
 
 // OpenDatabases is Open for one database or several, given in the same order each time. Their number, and that of the
-// partitions of users, does not change while they are used. Those that are away are joined when they are back, unless
-// all are, or one is new.
+// partitions of users, does not change while they are used. Those that are away are joined when they are back, but for
+// the first one, and unless one is new.
 func OpenDatabases(ctx context.Context, urls []string, options Options) (_ store.Divisible, err error) {
 	if len(urls) == 1 {
 		return Open(ctx, urls[0], options)
@@ -66,11 +66,6 @@ func OpenDatabases(ctx context.Context, urls []string, options Options) (_ store
 			return nil, fmt.Errorf("%s: %w", own.placement.name(), err)
 		}
 	}
-	for _, s := range d.all {
-		if err := s.node.Reach(ctx); err != nil {
-			d.incomplete = errors.Join(d.incomplete, fmt.Errorf("%s: %w", s.placement.name(), err))
-		}
-	}
 	if err := d.startAll(ctx, options); err != nil {
 		return nil, err
 	}
@@ -83,26 +78,26 @@ func OpenDatabases(ctx context.Context, urls []string, options Options) (_ store
 	return d, nil
 }
 
-// startAll starts those that are there, and has the others started later.
+// startAll starts those that are there, the first one at least, and has the others started later.
 func (d *Databases) startAll(ctx context.Context, options Options) error {
-	var away []*Store
+	var unreached []error
 	for _, s := range d.all {
-		err := s.node.Refuse()
+		unreached = append(unreached, s.node.Reach(ctx))
+	}
+	d.incomplete = errors.Join(unreached...)
+	for i, s := range d.all {
+		err := unreached[i]
 		if err == nil {
 			err = d.start(ctx, s, options)
 		}
-		if errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrClock) {
+		switch {
+		case err == nil:
+		case s.placement.number > 0 && errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrClock):
 			s.node.Lost(err)
-			away = append(away, s)
-		} else if err != nil {
+			s.loops.Go(func() { d.startLater(s, options) })
+		default:
 			return fmt.Errorf("%s: %w", s.placement.name(), err)
 		}
-	}
-	if len(away) == len(d.all) {
-		return d.incomplete
-	}
-	for _, s := range away {
-		s.loops.Go(func() { d.startLater(s, options) })
 	}
 	return nil
 }
@@ -411,11 +406,8 @@ func (d *Databases) Drain(ctx context.Context) (err error) {
 	return err
 }
 
-// Now returns the time of the first database that was there.
-func (d *Databases) Now() time.Time {
-	first := slices.IndexFunc(d.all, func(s *Store) bool { return s.node.Session() != nil })
-	return d.all[first].Now()
-}
+// Now returns the time of the first database.
+func (d *Databases) Now() time.Time { return d.all[0].Now() }
 
 // OwnSlot is a posthaste.OwnSlot of this node. What may lie anywhere is put into no database that is away.
 func (d *Databases) OwnSlot(user string, slot posthaste.Slot) posthaste.Slot {

@@ -103,7 +103,7 @@ func (s *Store) takePlace(ctx context.Context) error {
 		return s.takeNewPlace(ctx)
 	}
 	own := found[0]
-	if p.of.together == "" {
+	if p.number == 0 {
 		p.of.together = own.Together
 	}
 	switch want := (place{p.of.together, p.number, len(p.of.all)}); {

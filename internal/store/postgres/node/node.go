@@ -91,17 +91,16 @@ func (n *Node) Away() bool { return n.outage.on() }
 // Lost notes that the database answers none of the control connections, or is a standby. Until a
 // heartbeat succeeds, calls are refused at once.
 func (n *Node) Lost(err error) {
-	if err != nil && IsUnavailable(err) && !errors.Is(err, store.ErrClock) {
+	if IsUnavailable(err) && !errors.Is(err, store.ErrClock) {
 		n.outage.begin(err)
 	}
 }
 
-// Reach asks the database whether it is there. If it does not answer, calls are refused until a heartbeat succeeds.
+// Reach asks the database whether it is there.
 func (n *Node) Reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, n.AliveEvery())
 	defer cancel()
 	_, err := n.Control.Exec(ctx, `SELECT`)
-	n.Lost(err)
 	return Unavailable(err)
 }
 
