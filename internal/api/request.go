@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
@@ -148,12 +149,7 @@ func (a *api) callerIP(r *http.Request) string {
 }
 
 func (a *api) isTrusted(addr netip.Addr) bool {
-	for _, prefix := range a.options.TrustedProxies {
-		if prefix.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.options.TrustedProxies, func(prefix netip.Prefix) bool { return prefix.Contains(addr) })
 }
 
 // parseAddr parses an address with or without port, brackets and zone.

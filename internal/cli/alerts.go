@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"time"
 
 	"posthaste"
@@ -18,7 +19,7 @@ type alertSettings struct {
 }
 
 func (s *alertSettings) check(policy dispatch.Policy) error {
-	return firstError(
+	return cmp.Or(
 		s.alerts().Check(policy),
 		s.checkKey(),
 		within("alert-threshold", count(s.AlertThreshold), 1, 1_000_000),

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"posthaste"
 	"posthaste/internal/app"
 )
@@ -14,7 +15,7 @@ type backupCommand struct {
 
 // Validate returns a sentence about the first setting that is wrong.
 func (c *backupCommand) Validate() error {
-	return firstError(named("data", c.Data), named("to", c.To))
+	return cmp.Or(named("data", c.Data), named("to", c.To))
 }
 
 // named returns an error unless a directory is given.
@@ -45,7 +46,7 @@ type restoreCommand struct {
 
 // Validate returns a sentence about the first setting that is wrong.
 func (c *restoreCommand) Validate() error {
-	return firstError(named("from", c.From), named("to", c.To))
+	return cmp.Or(named("from", c.From), named("to", c.To))
 }
 
 // Run copies the backup and checks the copy.

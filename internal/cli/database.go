@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -73,7 +74,7 @@ func (s *databaseSettings) check() error {
 	if s.none() {
 		return s.needsDatabase()
 	}
-	return firstError(
+	return cmp.Or(
 		s.databaseURLs.check(),
 		// One listens to other nodes, one renews this node's lease, and two are left for everything else.
 		within("database-connections", count(s.DatabaseConnections), 4, 1000),

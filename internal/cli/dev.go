@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func (u devUser) token(readOnly bool) sign.Token {
 
 // Validate returns a sentence about the first setting that is wrong.
 func (c *devCommand) Validate() error {
-	return firstError(
+	return cmp.Or(
 		within("port", count(c.Port), 0, maxPort),
 		c.checkLogPort(),
 		c.checkStore(),

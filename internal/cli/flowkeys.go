@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -99,7 +100,7 @@ func (c *setFlowCommand) Validate() error {
 	case c.Period != nil && (*c.Period < span(time.Second) || time.Duration(*c.Period)%time.Second != 0):
 		return posthaste.Invalidf("period %s is not accepted: give whole seconds, 1s or more", c.Period)
 	}
-	return firstError(atLeastOne("parallelism", c.Parallelism), atLeastOne("rate", c.Rate), c.connection.Validate())
+	return cmp.Or(atLeastOne("parallelism", c.Parallelism), atLeastOne("rate", c.Rate), c.connection.Validate())
 }
 
 // Run fixes the limits.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -81,7 +82,7 @@ func (c *setGroupCommand) Validate() error {
 	if len(c.Endpoint) == 0 && len(c.settings()) == 0 {
 		return posthaste.Invalidf("there is nothing to set: give --endpoint, or a setting of messages such as --retries")
 	}
-	return firstError(c.headerFlags.check(), c.connection.Validate())
+	return cmp.Or(c.headerFlags.check(), c.connection.Validate())
 }
 
 // settings returns the settings as the API takes them.

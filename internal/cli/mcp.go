@@ -585,5 +585,6 @@ func (in publication) request() (client.Request, error) {
 	if err := body.check(); err != nil {
 		return request, err
 	}
-	return request, body.putBytes(&request, []byte(in.Body))
+	body.putBytes(&request, []byte(in.Body))
+	return request, nil
 }

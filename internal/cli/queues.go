@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 
@@ -65,7 +66,7 @@ type setQueueCommand struct {
 
 // Validate returns a sentence about the first setting that is wrong.
 func (c *setQueueCommand) Validate() error {
-	return firstError(atLeastOne("parallelism", c.Parallelism), c.connection.Validate())
+	return cmp.Or(atLeastOne("parallelism", c.Parallelism), c.connection.Validate())
 }
 
 // Run sets the queue.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -31,7 +32,7 @@ func (s *retentionSettings) check() error {
 // checkRetention checks bounds; setting is the prefix of names in errors.
 func checkRetention(setting string, k app.Keep) error {
 	const longest = span(36500 * day)
-	return firstError(
+	return cmp.Or(
 		keeping(setting+"logs", span(k.Logs), span(2*day), longest), // idempotency records of a day are stored with the log
 		keeping(setting+"dlq", span(k.DLQ), span(time.Second), longest),
 		keeping(setting+"runs", span(k.Runs), span(time.Second), longest),

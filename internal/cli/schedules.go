@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -118,7 +119,7 @@ func (c *setScheduleCommand) Validate() error {
 	if c.Cron == "" {
 		return c.submission.Validate() // that the flag is missing is told by the parser
 	}
-	return firstError(checkCron(c.Cron), c.checkFlow(), c.submission.Validate())
+	return cmp.Or(checkCron(c.Cron), c.checkFlow(), c.submission.Validate())
 }
 
 // checkCron returns a sentence about a cron expression that is none, before anything is changed.

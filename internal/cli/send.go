@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -99,11 +100,12 @@ func (c *content) put(request *client.Request) error {
 			return fmt.Errorf("--data: %w", err)
 		}
 	}
-	return c.putBytes(request, body)
+	c.putBytes(request, body)
+	return nil
 }
 
 // putBytes makes the headers and a body those of a request.
-func (c *content) putBytes(request *client.Request, body []byte) error {
+func (c *content) putBytes(request *client.Request, body []byte) {
 	c.forward(request.Header)
 	request.Body = body
 	switch {
@@ -113,7 +115,6 @@ func (c *content) putBytes(request *client.Request, body []byte) error {
 	default:
 		request.Header.Set("Content-Type", "text/plain; charset=utf-8")
 	}
-	return nil
 }
 
 // tagged returns the settings that a command's fields give, as headers.
@@ -138,7 +139,7 @@ type submission struct {
 
 // Validate returns a sentence about the first setting that is wrong.
 func (s *submission) Validate() error {
-	return firstError(s.headerFlags.check(), s.connection.Validate())
+	return cmp.Or(s.headerFlags.check(), s.connection.Validate())
 }
 
 // submit sends a request with settings and the content to a path that ends with a destination,
@@ -235,7 +236,7 @@ type publishCommand struct {
 }
 
 // Validate returns a sentence about the first setting that is wrong.
-func (c *publishCommand) Validate() error { return firstError(c.checkFlow(), c.submission.Validate()) }
+func (c *publishCommand) Validate() error { return cmp.Or(c.checkFlow(), c.submission.Validate()) }
 
 // Run publishes the message.
 func (c *publishCommand) Run(t terminal) error {
@@ -253,7 +254,7 @@ type enqueueCommand struct {
 }
 
 // Validate returns a sentence about the first setting that is wrong.
-func (c *enqueueCommand) Validate() error { return firstError(c.checkFlow(), c.submission.Validate()) }
+func (c *enqueueCommand) Validate() error { return cmp.Or(c.checkFlow(), c.submission.Validate()) }
 
 // Run publishes the message.
 func (c *enqueueCommand) Run(t terminal) error {
@@ -269,7 +270,7 @@ type triggerCommand struct {
 }
 
 // Validate returns a sentence about the first setting that is wrong.
-func (c *triggerCommand) Validate() error { return firstError(c.checkFlow(), c.submission.Validate()) }
+func (c *triggerCommand) Validate() error { return cmp.Or(c.checkFlow(), c.submission.Validate()) }
 
 // Run starts the run.
 func (c *triggerCommand) Run(t terminal) error {

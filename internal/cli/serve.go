@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -39,7 +40,7 @@ type destinationSettings struct {
 // Validate returns a sentence about the first setting that is wrong or that
 // contradicts another.
 func (c *serveCommand) Validate() error {
-	return firstError(
+	return cmp.Or(
 		c.checkStore(),
 		checkAddresses(c.Listen),
 		within("shutdown-lead", c.ShutdownLead, 0, span(time.Hour)),

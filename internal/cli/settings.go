@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"io"
 	"log/slog"
 	"os"
@@ -50,7 +51,7 @@ type settings struct {
 // check returns a sentence about the first setting that is out of bounds. Zero would mean
 // "the default" further down, except for resources.
 func (s *settings) check() error {
-	return firstError(
+	return cmp.Or(
 		within("max-body-size", s.MaxBodySize, 1, 100<<20),
 		within("max-batch-size", s.MaxBatchSize, 1, 100<<20),
 		within("max-response-size", s.MaxResponseSize, 1, 100<<20),
@@ -135,15 +136,6 @@ func headerValue(name, text string) error {
 	}
 	if text == "" {
 		return posthaste.Invalidf("%s is empty: give a value, or leave the setting out for the default", name)
-	}
-	return nil
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

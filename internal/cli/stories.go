@@ -228,7 +228,7 @@ func (c *listMessagesCommand) Validate() error {
 			return unknownState(state)
 		}
 	}
-	return firstError(within("count", count(c.Count), 1, 1000), c.connection.Validate())
+	return cmp.Or(within("count", count(c.Count), 1, 1000), c.connection.Validate())
 }
 
 // unknownState returns a sentence about a text that is no state of messages.

@@ -14,13 +14,8 @@ type destination struct {
 	signed string   // the URL without fragment, which is signed
 }
 
-// CheckURL returns an Error with CodeInvalid for a URL that can never be requested: not an
+// destination returns an Error with CodeInvalid for a URL that can never be requested: not an
 // absolute http or https URL, not valid in HTTP, or with an address that the policy refuses.
-func (d *Dispatcher) CheckURL(raw string) error {
-	_, err := d.destination(raw)
-	return err
-}
-
 func (d *Dispatcher) destination(raw string) (destination, error) {
 	signed, _, _ := strings.Cut(raw, "#")
 	signed, err := weburl.ASCII("destination", signed) // stored URLs may not be in ASCII

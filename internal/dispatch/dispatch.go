@@ -14,6 +14,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"log/slog"
@@ -43,13 +44,10 @@ type Options struct {
 
 	MaxTimeout        time.Duration // of an exchange; messages may only shorten it; default 2 h
 	MaxResponseBody   int           // bytes stored of a body; default 1 MiB
-	MaxResponseHeader int64         // bytes of status line and headers; default 64 KiB
 	MaxResponseMemory int64         // bytes of all responses being read, beyond the first 64 KiB of each; default 256 MiB
 
 	ConnectTimeout  time.Duration // for name and connection, and again for TLS; default 10 s
-	IdleTimeout     time.Duration // of kept connections; default 4 s
 	MaxConnsPerHost int           // per host; further attempts wait; default 512
-	MaxIdleConns    int           // kept for all hosts; default 1024
 
 	Resolver *net.Resolver  // default: the system's
 	RootCAs  *x509.CertPool // default: the system's
@@ -64,37 +62,27 @@ const (
 	defaultRegion            = "EU-CENTRAL-1" // known to region-aware receivers
 	defaultMaxTimeout        = 2 * time.Hour
 	defaultMaxResponseBody   = 1 << 20
-	defaultMaxResponseHeader = 64 << 10
 	defaultMaxResponseMemory = 256 << 20
 	defaultConnectTimeout    = 10 * time.Second
 	defaultMaxConnsPerHost   = 512
-	defaultMaxIdleConns      = 1024
+
+	maxResponseHeader = 64 << 10 // bytes of status line and headers
+	maxIdleConns      = 1024     // kept for all hosts
 
 	// Common servers close idle connections after five seconds; the client should be first.
-	defaultIdleTimeout = 4 * time.Second
+	idleTimeout = 4 * time.Second
 )
 
 func (o Options) withDefaults() Options {
-	o.Version = orDefault(o.Version, defaultVersion)
-	o.Region = orDefault(o.Region, defaultRegion)
-	o.Log = orDefault(o.Log, slog.Default())
-	o.MaxTimeout = orDefault(o.MaxTimeout, defaultMaxTimeout)
-	o.MaxResponseBody = orDefault(o.MaxResponseBody, defaultMaxResponseBody)
-	o.MaxResponseHeader = orDefault(o.MaxResponseHeader, defaultMaxResponseHeader)
-	o.MaxResponseMemory = orDefault(o.MaxResponseMemory, defaultMaxResponseMemory)
-	o.ConnectTimeout = orDefault(o.ConnectTimeout, defaultConnectTimeout)
-	o.IdleTimeout = orDefault(o.IdleTimeout, defaultIdleTimeout)
-	o.MaxConnsPerHost = orDefault(o.MaxConnsPerHost, defaultMaxConnsPerHost)
-	o.MaxIdleConns = orDefault(o.MaxIdleConns, defaultMaxIdleConns)
+	o.Version = cmp.Or(o.Version, defaultVersion)
+	o.Region = cmp.Or(o.Region, defaultRegion)
+	o.Log = cmp.Or(o.Log, slog.Default())
+	o.MaxTimeout = cmp.Or(o.MaxTimeout, defaultMaxTimeout)
+	o.MaxResponseBody = cmp.Or(o.MaxResponseBody, defaultMaxResponseBody)
+	o.MaxResponseMemory = cmp.Or(o.MaxResponseMemory, defaultMaxResponseMemory)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, defaultConnectTimeout)
+	o.MaxConnsPerHost = cmp.Or(o.MaxConnsPerHost, defaultMaxConnsPerHost)
 	return o
-}
-
-func orDefault[T comparable](value, standard T) T {
-	var zero T
-	if value == zero {
-		return standard
-	}
-	return value
 }
 
 // Dispatcher makes attempts. Safe for concurrent use.

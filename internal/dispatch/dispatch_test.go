@@ -464,7 +464,7 @@ func TestConnectionsToOneHostAreBounded(t *testing.T) {
 	}
 }
 
-func TestCheckURL(t *testing.T) {
+func TestDestination(t *testing.T) {
 	d := newTestDispatcher(t, func(o *Options) { o.Policy = Policy{Mode: ModePublic} })
 	tests := []struct {
 		name, url, want string
@@ -477,7 +477,7 @@ func TestCheckURL(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			err := d.CheckURL(test.url)
+			_, err := d.destination(test.url)
 			if test.want == "" {
 				if err != nil {
 					t.Errorf("unexpected %v", err)

@@ -127,7 +127,7 @@ func requireBounded(t *testing.T, d *Dispatcher, got posthaste.Outcome) {
 	for name, values := range got.Response.Header {
 		size += len(name) + len(strings.Join(values, ""))
 	}
-	if int64(size) > d.options.MaxResponseHeader || len(got.Response.Body) > d.options.MaxResponseBody {
+	if size > maxResponseHeader || len(got.Response.Body) > d.options.MaxResponseBody {
 		t.Errorf("%d bytes of headers and %d of the body were kept", size, len(got.Response.Body))
 	}
 }

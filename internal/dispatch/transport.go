@@ -40,10 +40,10 @@ func newDirectTransport(o Options) *http.Transport {
 		// Keep all connections of a busy host, instead of opening and closing them.
 		MaxConnsPerHost:     o.MaxConnsPerHost,
 		MaxIdleConnsPerHost: o.MaxConnsPerHost,
-		MaxIdleConns:        o.MaxIdleConns,
-		IdleConnTimeout:     o.IdleTimeout,
+		MaxIdleConns:        maxIdleConns,
+		IdleConnTimeout:     idleTimeout,
 
-		MaxResponseHeaderBytes: o.MaxResponseHeader,
+		MaxResponseHeaderBytes: maxResponseHeader,
 		DisableCompression:     true, // responses are stored as sent
 	}
 }

@@ -13,7 +13,7 @@ type cancelWorker struct{ engine *Engine }
 func (w cancelWorker) query(action *posthaste.BulkAction) store.LiveQuery {
 	query := store.LiveMatching(&action.Filter)
 	query.Limit, query.Cursor = stepSize, action.Cursor.Live
-	query.CreatedUntil = earlier(query.CreatedUntil, action.CreatedAt)
+	query.CreatedUntil = store.Earlier(query.CreatedUntil, action.CreatedAt)
 	return query
 }
 

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"posthaste"
 	"posthaste/internal/store"
@@ -36,7 +35,7 @@ const stepSize = 200
 // CancelMatching cancels up to limit matching messages (0 = all) and returns the number changed.
 // Messages published during the call are not cancelled.
 func (e *Engine) CancelMatching(ctx context.Context, user string, query store.LiveQuery, limit int) (int, error) {
-	query.CreatedUntil = earlier(query.CreatedUntil, e.now())
+	query.CreatedUntil = store.Earlier(query.CreatedUntil, e.now())
 	total := 0
 	for limit == 0 || total < limit {
 		query.Limit = stepSize
@@ -54,12 +53,4 @@ func (e *Engine) CancelMatching(ctx context.Context, user string, query store.Li
 		query.Cursor = cursor
 	}
 	return total, nil
-}
-
-// earlier returns the earlier time; a zero bound is ignored.
-func earlier(bound, now time.Time) time.Time {
-	if bound.IsZero() || now.Before(bound) {
-		return now
-	}
-	return bound
 }

@@ -85,7 +85,7 @@ func nextAfterError(next, now time.Time, claims int) time.Time {
 	if claims == 0 && !next.After(now) {
 		return pause
 	}
-	return earlier(next, pause)
+	return store.Earlier(next, pause)
 }
 
 // maxIdle is how many idle worker goroutines are kept.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"posthaste/internal/store"
 )
 
 // DueWork is work that comes due for users from time to time. Up to usersAtOnce users are
@@ -82,9 +84,7 @@ func (r *dueRun[T]) once(ctx context.Context) (next time.Time) {
 	due, next, err := r.Due(ctx, busy)
 	if err != nil {
 		r.failed(ctx, "", err)
-		if again := r.Now().Add(pauseAfterFailure); next.IsZero() || again.Before(next) {
-			next = again
-		}
+		next = store.Earlier(next, r.Now().Add(pauseAfterFailure))
 	}
 	var users []string // in the order of what is due
 	theirs := map[string][]T{}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
+	"maps"
 	"slices"
 	"time"
 
@@ -58,12 +59,7 @@ func (p *Publication) contentHash() []byte {
 	h := sha256.New()
 	hashText(h, p.Destination)
 	hashText(h, string(p.Body))
-	names := make([]string, 0, len(p.Header))
-	for name := range p.Header {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(p.Header)) {
 		hashText(h, name)
 		for _, value := range p.Header[name] {
 			hashText(h, value)

@@ -39,20 +39,21 @@ type Usage struct {
 // Add adds what another part of the store has. Users stay.
 func (u *Usage) Add(part Usage) {
 	u.InFlight += part.InFlight
-	u.Log.add(part.Log)
-	u.DeadLetters.add(part.DeadLetters)
-	u.FailedRuns.add(part.FailedRuns)
-	u.Runs.add(part.Runs)
+	u.Log.Add(part.Log)
+	u.DeadLetters.Add(part.DeadLetters)
+	u.FailedRuns.Add(part.FailedRuns)
+	u.Runs.Add(part.Runs)
 	for _, day := range part.Days {
 		i, found := slices.BinarySearchFunc(u.Days, day.Start, func(d DayUsage, at time.Time) int { return d.Start.Compare(at) })
 		if !found {
 			u.Days = slices.Insert(u.Days, i, DayUsage{Start: day.Start})
 		}
-		u.Days[i].add(day.KindUsage)
+		u.Days[i].Add(day.KindUsage)
 	}
 }
 
-func (k *KindUsage) add(part KindUsage) {
+// Add adds what another part of the store has.
+func (k *KindUsage) Add(part KindUsage) {
 	k.Entries += part.Entries
 	k.Bytes += part.Bytes
 	if k.Oldest.IsZero() || !part.Oldest.IsZero() && part.Oldest.Before(k.Oldest) {

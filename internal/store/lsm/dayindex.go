@@ -211,7 +211,7 @@ func (s *Store) trimDayIndex(ctx context.Context, user string, end day) error {
 func (s *Store) loggedIn(w week, user string) (logged bool, err error) {
 	for d := day(w) * weekLen; weekOf(d) == w && !logged && err == nil; d++ {
 		prefix := appendSegment(nil, d, segmentLog, user)
-		logged, err = anyIn(s.db, keyRange{prefix, prefixEnd(prefix)})
+		logged, err = anyIn(s.db, keyRange{prefix, store.PrefixEnd(prefix)})
 	}
 	return logged, err
 }

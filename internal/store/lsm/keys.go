@@ -230,15 +230,3 @@ func parseSpot(key []byte) lanes.Spot {
 	copy(t.ID[:], tail[8:])
 	return t
 }
-
-// prefixEnd returns the smallest key above all keys with the prefix.
-func prefixEnd(prefix []byte) []byte {
-	end := append([]byte(nil), prefix...)
-	for i := len(end) - 1; i >= 0; i-- {
-		if end[i] != 0xff {
-			end[i]++
-			return end[:i+1]
-		}
-	}
-	return nil
-}

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"posthaste"
+	"posthaste/internal/store"
 	"posthaste/internal/store/lsm/lanes"
 )
 
@@ -38,7 +39,7 @@ func TestWaitingKeys(t *testing.T) {
 		if a.Before(b) != (bytes.Compare(keyA, keyB) < 0) {
 			t.Fatalf("keys of %+v and %+v are not in their order", a, b)
 		}
-		prefix, end := appendLane(nil, lane), prefixEnd(appendLane(nil, lane))
+		prefix, end := appendLane(nil, lane), store.PrefixEnd(appendLane(nil, lane))
 		if !bytes.HasPrefix(keyA, prefix) || bytes.Compare(keyA, end) >= 0 {
 			t.Fatalf("key %x is not between its lane's %x and %x", keyA, prefix, end)
 		}

@@ -114,7 +114,7 @@ func (s *Store) dueInLane(lane lanes.ID, dueBy time.Time, atMost int) (due int, 
 		due++
 		return nil
 	})
-	return due, ignoreEnough(err)
+	return due, err
 }
 
 // queuedUnderKeys counts the due messages in a user's queues by flow-control key. It looks at up
@@ -131,12 +131,5 @@ func (s *Store) queuedUnderKeys(now time.Time, user string, limit int) (map[stri
 		}
 		return nil
 	})
-	return due, ignoreEnough(err)
-}
-
-func ignoreEnough(err error) error {
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
+	return due, err
 }

@@ -87,7 +87,7 @@ func (h *likelyHours) look(hour int) (likely bool) {
 	*h.seeks++
 	if h.iter == nil {
 		prefix := appendSegment(nil, h.day, segmentHour, h.user)
-		if h.iter, h.failed = h.reader.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)}); h.failed != nil {
+		if h.iter, h.failed = h.reader.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: store.PrefixEnd(prefix)}); h.failed != nil {
 			return false
 		}
 	}

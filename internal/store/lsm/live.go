@@ -35,7 +35,7 @@ func (s *Store) LiveMessages(_ context.Context, user string, query store.LiveQue
 	if bytes.Compare(from, prefix) < 0 { // a cursor of older versions went through all lanes
 		from = prefix
 	}
-	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: prefixEnd(prefix)})
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: store.PrefixEnd(prefix)})
 	if err != nil {
 		return nil, "", err
 	}

@@ -164,7 +164,7 @@ func (r *logReader) days() (first, last day, ok bool, err error) {
 	}
 	iter, err := r.reader.NewIter(&pebble.IterOptions{
 		LowerBound: binary.BigEndian.AppendUint16([]byte{kindSegment}, uint16(dayOf(since))),
-		UpperBound: prefixEnd(binary.BigEndian.AppendUint16([]byte{kindSegment}, uint16(dayOf(until)))),
+		UpperBound: store.PrefixEnd(binary.BigEndian.AppendUint16([]byte{kindSegment}, uint16(dayOf(until)))),
 	})
 	if err != nil {
 		return 0, 0, false, err
@@ -332,7 +332,7 @@ func (e *envelopes) Get(key []byte) (value []byte, closer io.Closer, err error) 
 		if err := e.close(); err != nil {
 			return nil, nil, err
 		}
-		if e.iter, err = e.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)}); err != nil {
+		if e.iter, err = e.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: store.PrefixEnd(prefix)}); err != nil {
 			return nil, nil, err
 		}
 		e.prefix = append(e.prefix[:0], prefix...)

@@ -45,7 +45,7 @@ func (s *Store) usersUnder(prefix []byte, found map[string]bool) error {
 	return skip(s.db, prefix, func(key []byte) []byte {
 		userLen := int(key[len(prefix)])
 		found[string(key[len(prefix)+1:len(prefix)+1+userLen])] = true
-		return prefixEnd(key[:len(prefix)+1+userLen])
+		return store.PrefixEnd(key[:len(prefix)+1+userLen])
 	})
 }
 
@@ -79,7 +79,7 @@ func anyIn(r pebble.Reader, keys keyRange) (bool, error) {
 // skip visits keys with a prefix: the first one, and then always the first at or
 // behind what visit returns, until that is nil.
 func skip(r pebble.Reader, prefix []byte, visit func(key []byte) (next []byte)) error {
-	iter, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	iter, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: store.PrefixEnd(prefix)})
 	if err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ const mostSteps = 1000
 // messagesBetween looks for the messages from an envelope on that are not among the
 // ascending ones that are kept.
 func (s *Store) messagesBetween(envelopes, from []byte, kept []posthaste.MessageID) (*messagesBetween, error) {
-	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: prefixEnd(envelopes)})
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: store.PrefixEnd(envelopes)})
 	if err != nil {
 		return nil, err
 	}
@@ -316,8 +316,8 @@ func compareIDs(a, b posthaste.MessageID) int { return bytes.Compare(a[:], b[:])
 
 // dropAll deletes the keys with a prefix, and writes nothing if there are none.
 func (s *Store) dropAll(c *commit, prefix []byte) (found bool, err error) {
-	if found, err = anyIn(s.db, keyRange{prefix, prefixEnd(prefix)}); err != nil || !found {
+	if found, err = anyIn(s.db, keyRange{prefix, store.PrefixEnd(prefix)}); err != nil || !found {
 		return false, err
 	}
-	return true, c.batch.DeleteRange(prefix, prefixEnd(prefix), nil)
+	return true, c.batch.DeleteRange(prefix, store.PrefixEnd(prefix), nil)
 }

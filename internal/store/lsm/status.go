@@ -174,14 +174,17 @@ func get(r pebble.Reader, key []byte, use func(value []byte) error) error {
 	return use(value)
 }
 
-// scan visits all keys with a prefix, in order, until visit returns an error.
+// scan visits all keys with a prefix, in order, until visit returns an error, which may be errEnough.
 func scan(r pebble.Reader, prefix []byte, visit func(key, value []byte) error) error {
-	iter, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	iter, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: store.PrefixEnd(prefix)})
 	if err != nil {
 		return err
 	}
 	for valid := iter.First(); valid && err == nil; valid = iter.Next() {
 		err = visit(iter.Key(), iter.Value())
+	}
+	if errors.Is(err, errEnough) {
+		err = nil
 	}
 	return errors.Join(err, iter.Error(), iter.Close())
 }

@@ -306,7 +306,7 @@ func (s *Store) findLanes() error {
 			continue
 		}
 		s.scheduler.Restore(lane, waiting.ReadyMS)
-		valid = iter.SeekGE(prefixEnd(appendLane(nil, lane)))
+		valid = iter.SeekGE(store.PrefixEnd(appendLane(nil, lane)))
 	}
 	return errors.Join(iter.Error(), iter.Close())
 }
@@ -315,7 +315,7 @@ func (s *Store) findLanes() error {
 func (s *Store) ReadWaiting(lane lanes.ID, after lanes.Spot, limit int) ([]*lanes.Item, error) {
 	iter, err := s.db.NewIter(&pebble.IterOptions{
 		LowerBound: append(appendWaitingKey(nil, lane, after), 0),
-		UpperBound: prefixEnd(appendLane(nil, lane)),
+		UpperBound: store.PrefixEnd(appendLane(nil, lane)),
 	})
 	if err != nil {
 		return nil, err

@@ -65,7 +65,7 @@ func (tx *transaction) Scan(kind store.ItemKind, prefix, after []byte, limit int
 // scanRange returns the range of keys that begin with base and prefix and come after base and after.
 func scanRange(base, prefix, after []byte) (from, to []byte) {
 	from = slices.Concat(base, prefix)
-	to = prefixEnd(from)
+	to = store.PrefixEnd(from)
 	if after != nil && bytes.Compare(after, prefix) >= 0 {
 		from = append(slices.Concat(base, after), 0)
 	}
@@ -334,8 +334,5 @@ func (s *Store) Due(_ context.Context, kind store.ItemKind, now time.Time, limit
 		due = append(due, store.Record{User: user, RecordKey: store.RecordKey{Kind: kind, Key: bytes.Clone(tail)}, Value: value})
 		return err
 	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
 	return due, next, err
 }

@@ -147,14 +147,14 @@ func (m *meter) log(u *store.Usage) {
 			u.Log.Oldest = u.Days[0].Oldest
 		}
 		u.Log.Bytes += kept.Bytes
-		if start = prefixEnd(prefix); start == nil {
+		if start = store.PrefixEnd(prefix); start == nil {
 			break
 		}
 	}
 	for start = []byte{kindDayIndex}; m.seek(start) && m.iter.Key()[0] == kindDayIndex; {
 		week := bytes.Clone(m.iter.Key()[:3])
 		u.Log.Bytes += m.bytes(week)
-		start = prefixEnd(week)
+		start = store.PrefixEnd(week)
 	}
 }
 
@@ -195,7 +195,7 @@ func (m *meter) oldest(place []byte) (oldest time.Time) {
 		if at := posthaste.Position(binary.BigEndian.Uint64(key[user:])).Time(); oldest.IsZero() || at.Before(oldest) {
 			oldest = at
 		}
-		valid = m.seek(prefixEnd(key[:user]))
+		valid = m.seek(store.PrefixEnd(key[:user]))
 	}
 	return oldest
 }
@@ -210,7 +210,7 @@ func (m *meter) bytes(place []byte) int64 {
 		return 0
 	}
 	first := bytes.Clone(m.iter.Key())
-	if !m.moved(m.iter.SeekLT(prefixEnd(prefix))) {
+	if !m.moved(m.iter.SeekLT(store.PrefixEnd(prefix))) {
 		return 0 // it has failed: there is the first key
 	}
 	n, err := m.db.EstimateDiskUsage(first, m.iter.Key())

@@ -232,7 +232,7 @@ func (t *userTx) claimAccepted() error {
 		return err
 	}
 	session, tx := t.store.node.Session(), t.at(t.latest)
-	arrivedIn, taken := map[laneID]int{}, t.store.held.inFlightOf()
+	arrivedIn, taken := map[laneID]int{}, t.store.held.counts.clone()
 	for _, l := range arrived {
 		arrivedIn[l.lane]++
 	}

@@ -153,7 +153,7 @@ func (d *Databases) commit(branches []*branch, decides *branch) error {
 		case err != nil && !rejected(err): // the resolver will know
 		case err != nil:
 			_ = b.end(`ROLLBACK PREPARED`)
-		case b.end(`COMMIT PREPARED`) == nil || b.store.resolve(b.name) == nil: // on another connection
+		case b.end(`COMMIT PREPARED`) == nil, !b.store.node.Away() && b.store.resolve(b.name) == nil: // on another connection
 			ended = append(ended, b)
 		}
 	}
@@ -264,7 +264,7 @@ func (d *Databases) forgetOutcomes() {
 	prepared := []string{} // never NULL
 	for _, s := range d.all {
 		own, err := rows(ctx, s.pool, pgx.RowTo[string], allPrepared)
-		if err != nil {
+		if err != nil || s.node.Away() {
 			return
 		}
 		for _, name := range own {

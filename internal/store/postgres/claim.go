@@ -131,6 +131,7 @@ func (s *Store) claimUnlocked(ctx context.Context, now time.Time, c *claiming) e
 // claimForUser claims from one user and waits for the row.
 func (s *Store) claimForUser(ctx context.Context, now time.Time, user string, limit int) ([]store.Claim, time.Time, error) {
 	c := s.newClaiming([]string{user}, limit)
+	c.apart = s.placement.several() && s.placement.of.Room() == nil
 	err := s.finishClaim(c, s.change(ctx, now, c.users, prefetch{}, c.run))
 	claims, next := c.claims, c.next
 	if others := c.elsewhere(user); err == nil && len(others) > 0 && len(claims) < limit {

@@ -36,7 +36,7 @@ func (d *Databases) Claim(ctx context.Context, now time.Time, limit int) (claims
 		case c.err == nil && more:
 			from = append(from, s)
 		default:
-			next, err = earliest(next, c.next), errors.Join(err, c.err)
+			next, err = store.Earlier(next, c.next), errors.Join(err, c.err)
 		}
 	}
 	left := d.free(limit, claims)
@@ -56,7 +56,7 @@ func (d *Databases) toAsk() []*Store {
 	return slices.DeleteFunc(slices.Concat(d.all[turn:], d.all[:turn]), func(s *Store) bool { return slices.Contains(busy, s) })
 }
 
-// free returns how many slots are left beside the claims, and what databases that have not answered yet may claim.
+// free returns how many slots are left beside the claims, and those of databases that have not answered in time.
 func (d *Databases) free(limit int, claims []store.Claim) int {
 	_, given := d.late.busy()
 	return max(0, limit-len(claims)-given)

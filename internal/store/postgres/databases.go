@@ -115,26 +115,23 @@ func (d *Databases) start(ctx context.Context, s *Store, options Options) error 
 	return nil
 }
 
-// startLater starts one that is away when it answers. Until then it refuses calls.
+// startLater starts one that is away when it answers, and goes with the others. Until then it refuses calls.
 func (d *Databases) startLater(s *Store, options Options) {
-	for {
+	for told := ""; ; {
 		select {
 		case <-s.closing.Done():
 			return
 		case <-time.After(resolveEvery):
 		}
-		ctx, cancel := context.WithTimeout(s.closing, callTime)
-		err := d.start(ctx, s, options)
-		if err == nil {
-			_ = s.node.Renew(ctx) // or a later heartbeat ends the outage
-		}
-		cancel()
+		err := d.start(s.closing, s, options)
 		switch {
 		case err == nil:
+			_ = s.node.Renew(s.closing) // or a later heartbeat ends the outage
 			return
-		case !errors.Is(err, store.ErrUnavailable):
-			s.logger.Error("database.refused", "error", err, "consequence", "it counts as away until this node is started again")
-			return
+		case errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrClock), s.closing.Err() != nil:
+		case err.Error() != told:
+			told = err.Error()
+			s.logger.Error("database.refused", "error", err, "consequence", "it counts as away")
 		}
 	}
 }
@@ -296,14 +293,6 @@ func (d *Databases) Due(ctx context.Context, kind store.ItemKind, now time.Time,
 	slices.SortStableFunc(found, func(a, b dueRecord) int { return a.at.Compare(b.at) })
 	due, next = dueBy(found, now, limit)
 	return due, next, err
-}
-
-// earliest returns the earlier of two times, of which zero is none.
-func earliest(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // ofThoseThere calls a function for each database. That some are away is no error, unless all are.

@@ -151,9 +151,6 @@ func (h *heldClaims) inFlight() inFlight {
 	return inFlight{h.counts.clone(), h.memory.Clone()}
 }
 
-// inFlightOf returns how many attempts of each user are in flight on this node.
-func (h *heldClaims) inFlightOf() map[string]int { return h.counts.clone() }
-
 func (h *heldClaims) doubt(claims []store.Claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

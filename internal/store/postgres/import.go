@@ -94,7 +94,8 @@ func importItems(items []store.Item, partitions store.Partitions, txOf func(user
 			return fmt.Errorf("%s of %q, key %x: %w", item.Kind, item.User, item.Key, err)
 		}
 	}
-	return i.raisePositions()
+	i.raisePositions()
+	return nil
 }
 
 // importer writes items within a change.
@@ -109,13 +110,12 @@ type importer struct {
 func (i *importer) raise(user string, p posthaste.Position) { i.ends[user] = max(i.ends[user], p) }
 
 // raisePositions ensures that no new event gets an imported position.
-func (i *importer) raisePositions() error {
+func (i *importer) raisePositions() {
 	for user, end := range i.ends {
 		tx := i.txOf(user)
 		tx.exec(setIndexed, []string{user}, []int64{int64(end)})
 		tx.exec(`UPDATE posthaste.users SET position = greatest(position, $2) WHERE user_id = $1`, user, int64(end))
 	}
-	return nil
 }
 
 func positionAt(key []byte) posthaste.Position {

@@ -52,7 +52,7 @@ func (l *lateClaims[From]) add(c claimResult[From]) {
 	delete(l.calls, c.from)
 	l.made = append(l.made, c.claims...)
 	if c.err != nil && !node.IsUnavailable(c.err) && !errors.Is(c.err, store.ErrUnavailable) {
-		l.err = c.err
+		l.err = errors.Join(l.err, c.err)
 	}
 }
 
@@ -73,11 +73,11 @@ func (l *lateClaims[From]) any() bool {
 	return len(l.calls)+len(l.made) > 0
 }
 
-// busy returns where calls go on, and how many claims they may make.
+// busy returns where calls go on, and how many claims are to be taken at most when they have ended.
 func (l *lateClaims[From]) busy() (from []From, limit int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	from = []From{} // never NULL
+	from, limit = []From{}, len(l.made) // never NULL
 	for of, n := range l.calls {
 		from, limit = append(from, of), limit+n
 	}

@@ -127,8 +127,8 @@ func (s *Store) takeNewPlace(ctx context.Context) error {
 	if err == nil && s.existing {
 		err = fmt.Errorf("%w: %s is new", errPlace, p.name())
 	}
-	if err == nil && p.of.incomplete != nil {
-		err = fmt.Errorf("%s is new: all must be there at first: %v", p.name(), p.of.incomplete)
+	if err == nil && p.number == 0 && p.of.incomplete != nil {
+		err = fmt.Errorf("%s is new: all must be there at first: %w", p.name(), p.of.incomplete)
 	}
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -185,7 +184,7 @@ func (r *reader) Scan(kind store.ItemKind, prefix, after []byte, limit int, visi
 	limit = max(1, min(limit, listedAtOnce))
 	args := []any{r.user, int16(kind), append([]byte{}, prefix...), append([]byte{}, after...), limit, listedOverhead, store.PageBytes}
 	within := ``
-	if end := prefixEnd(prefix); end != nil {
+	if end := store.PrefixEnd(prefix); end != nil {
 		args = append(args, end)
 		within = `AND key < $8`
 	}
@@ -206,16 +205,4 @@ func (r *reader) Scan(kind store.ItemKind, prefix, after []byte, limit int, visi
 		}
 	}
 	return more, nil
-}
-
-// prefixEnd returns the first key after all that have a prefix, nil if there is none.
-func prefixEnd(prefix []byte) []byte {
-	for i := len(prefix) - 1; i >= 0; i-- {
-		if prefix[i] != 0xff {
-			end := bytes.Clone(prefix[:i+1])
-			end[i]++
-			return end
-		}
-	}
-	return nil
 }

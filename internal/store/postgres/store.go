@@ -48,8 +48,8 @@ type Options struct {
 	Logger   *slog.Logger // nil: slog.Default()
 	// Memory is how many bytes of large messages this node may have claimed; 0: no limit.
 	Memory int
-	// Lease is how long this node keeps its claims while nothing is heard of it: node.ShortestLease to
-	// node.LongestLease; 0: node.DefaultLease.
+	// Lease is how long this node keeps its claims while nothing is heard of it: node.ShortestLease at
+	// least; 0: node.DefaultLease.
 	Lease time.Duration
 	// Partitions is in how many parts each user is to be divided at least, which package partition does.
 	// If they have fewer, they are divided again while nodes use the database. 0: as they are, or 1 in a
@@ -206,7 +206,9 @@ func (s *Store) Close() error {
 	}
 	s.calls.Wait()
 	s.loops.Wait()
-	s.keepIndex()
+	if s.node.Session() != nil { // it may be a database of somebody else
+		s.keepIndex()
+	}
 	err := s.node.Leave(context.Background())
 	s.disconnect()
 	s.followers.wakeAll()
@@ -301,8 +303,7 @@ func row[T any](ctx context.Context, q querier, scan func(pgx.CollectableRow) (T
 	return value, err
 }
 
-// shortHash is the key of a text of any length. Both backends use it: of some texts only the
-// hash is stored, and copied.
+// shortHash is the key of a text of any length.
 func shortHash(text string) []byte {
 	sum := sha256.Sum256([]byte(text))
 	return sum[:16]

@@ -128,25 +128,17 @@ func sumByKind(u *store.Usage, k usageRow) {
 	case usageInFlight:
 		u.InFlight = int(k.Entries)
 	case usageDeadLetters:
-		sumUsage(&u.DeadLetters, k.KindUsage)
+		u.DeadLetters.Add(k.KindUsage)
 	case usageFailedRuns:
-		sumUsage(&u.FailedRuns, k.KindUsage)
+		u.FailedRuns.Add(k.KindUsage)
 	case usageRuns:
-		sumUsage(&u.Runs, k.KindUsage)
+		u.Runs.Add(k.KindUsage)
 	default:
 		start := time.UnixMilli(k.day).UTC()
 		if last := len(u.Days) - 1; last < 0 || !u.Days[last].Start.Equal(start) {
 			u.Days = append(u.Days, store.DayUsage{Start: start})
 		}
-		sumUsage(&u.Days[len(u.Days)-1].KindUsage, k.KindUsage)
-		sumUsage(&u.Log, k.KindUsage)
-	}
-}
-
-func sumUsage(sum *store.KindUsage, k store.KindUsage) {
-	sum.Entries += k.Entries
-	sum.Bytes += k.Bytes
-	if sum.Oldest.IsZero() || k.Oldest.Before(sum.Oldest) {
-		sum.Oldest = k.Oldest
+		u.Days[len(u.Days)-1].KindUsage.Add(k.KindUsage)
+		u.Log.Add(k.KindUsage)
 	}
 }

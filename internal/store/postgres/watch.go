@@ -16,13 +16,13 @@ import (
 	"posthaste"
 )
 
+// Watch implements store.Backend.
 func (s *Store) Watch(ctx context.Context, user string) (posthaste.Position, <-chan struct{}, error) {
-	who := s.followers.wait(user) // first: what is written in between wakes
-	end, err := read(ctx, s, func(ctx context.Context, q querier) (posthaste.Position, error) { return readEnd(ctx, q, user) })
-	if err == nil {
-		s.followers.setRead(user, who, end)
+	end, grown, err := s.WatchSeveral(ctx, []string{user})
+	if err != nil {
+		return 0, nil, err
 	}
-	return end, who.grown, err
+	return end, grown[0], nil
 }
 
 // WatchSeveral implements store.Divisible.
@@ -164,12 +164,6 @@ func (s *Store) raise(ctx context.Context, ends []logEnd, to posthaste.Position)
 		}
 	}
 	return end, nil
-}
-
-// readEnd returns the position of a user's last event, 0 for none.
-func readEnd(ctx context.Context, q querier, user string) (posthaste.Position, error) {
-	end, err := row(ctx, q, pgx.RowTo[int64], `SELECT coalesce(max(position), 0) FROM posthaste.users WHERE user_id = $1`, user)
-	return posthaste.Position(end), err
 }
 
 func (s *Store) Wake() <-chan struct{} { return s.wake }

@@ -3,7 +3,6 @@ package lanes
 import (
 	"container/list"
 	"slices"
-	"time"
 
 	"posthaste"
 	"posthaste/internal/flow"
@@ -251,14 +250,6 @@ func (l *lane) waitIn(lists []*list.List) {
 			l.keys = append(l.keys, keyWait{in, in.PushBack(l)})
 		}
 	}
-}
-
-// earlier returns the first of two times, of which the zero time is never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // timerHeap orders lanes by the time they are looked at again.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"posthaste/internal/flow"
+	"posthaste/internal/store"
 )
 
 const (
@@ -162,7 +163,7 @@ func (s *Scheduler) serve(l *lane, now time.Time, free int) (*Lease, error) {
 			continue
 		}
 		if ready := time.UnixMilli(it.Waiting.ReadyMS); ready.After(now) {
-			wakes = earlier(wakes, ready)
+			wakes = store.Earlier(wakes, ready)
 			continue
 		}
 		if !s.admitMemory(l, now, it.Waiting.Size) {
@@ -182,7 +183,7 @@ func (s *Scheduler) serve(l *lane, now time.Time, free int) (*Lease, error) {
 			return s.lease(l.takeAt(at), limit), nil
 		}
 		refusals = append(refusals, limit.refused(opens))
-		wakes = earlier(wakes, opens)
+		wakes = store.Earlier(wakes, opens)
 	}
 	l.waitIn(refusals)
 	s.rest(l, wakes)
@@ -274,7 +275,7 @@ func (s *Scheduler) next(now time.Time) (next time.Time) {
 		next = time.UnixMilli(s.timed[0].wakesMS)
 	}
 	if len(s.awaitingMemory) > 0 {
-		next = earlier(next, now.Add(memoryPause))
+		next = store.Earlier(next, now.Add(memoryPause))
 	}
 	return next
 }

@@ -20,7 +20,6 @@ import (
 const (
 	DefaultLease  = 10 * time.Second
 	ShortestLease = 3 * time.Second
-	LongestLease  = 5 * time.Minute
 	GraveTime     = time.Hour
 )
 
@@ -96,16 +95,24 @@ func (n *Node) Lost(err error) {
 	}
 }
 
+const reachTime = 5 * time.Second
+
 // Reach asks the database whether it is there.
 func (n *Node) Reach(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, n.AliveEvery())
+	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
 	_, err := n.Control.Exec(ctx, `SELECT`)
 	return Unavailable(err)
 }
 
-// Join starts the first session.
-func (n *Node) Join(ctx context.Context) error { return n.join(ctx, nil) }
+// Join starts a session, unless there is one.
+func (n *Node) Join(ctx context.Context) error {
+	t := n.Session()
+	if t != nil && t.Alive() {
+		return nil
+	}
+	return n.join(ctx, t)
+}
 
 // Leave gives up all leases.
 func (n *Node) Leave(ctx context.Context) error {
