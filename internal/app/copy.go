@@ -118,7 +118,7 @@ func (p Place) free() error {
 
 // Copy copies everything that is kept at one place to another, at which nothing is kept
 // yet and which is not served before all is there, and compares both afterwards. No
-// server may use either. Users of a new database have so many partitions, 0 for the default. It calls progress
+// server may use either. Users of a new database have that number of partitions, 0 for the default. It calls progress
 // with what has been copied so far.
 func Copy(ctx context.Context, from, to Place, partitions int, logger *slog.Logger, progress func(Copied)) (copied Copied, err error) {
 	if err := to.check(); err != nil {

@@ -21,9 +21,9 @@ type Divisible interface {
 	// where the read looks.
 	Reading(ctx context.Context) (d Division, done func(*error), err error)
 
-	// DivisionOf is how a user is divided, as far as is known or, if that was wrong, anew: an Update whose
-	// Scope says otherwise fails with ErrDivided.
-	DivisionOf(ctx context.Context, user string, anew bool) (Division, error)
+	// DivisionOf returns how a user is divided, from memory or, with reread, from the store. An Update whose
+	// Scope assumes another division fails with ErrDivided.
+	DivisionOf(ctx context.Context, user string, reread bool) (Division, error)
 
 	// UpdateSeveral is Update for several users, in the order of their names: change gets a Tx of each.
 	UpdateSeveral(ctx context.Context, now time.Time, scopes []Scope, change func([]Tx) error) error

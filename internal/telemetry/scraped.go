@@ -66,9 +66,9 @@ type StatsReader interface {
 	Stats(ctx context.Context, now time.Time) (store.Stats, error)
 }
 
-// RegisterStore registers metrics that describe the store at the moment of a scrape. At most so many
-// queues are named, those that lag most. It panics when the registerer has metrics of these names
-// already.
+// RegisterStore registers metrics that describe the store at the moment of a scrape. queues is the maximum
+// number of queues that are named, those that lag most. It panics if the registerer already has metrics of
+// these names.
 func RegisterStore(registerer prometheus.Registerer, s StatsReader, now func() time.Time, queues int) {
 	waiting := prometheus.NewDesc("messages_waiting", "Messages that wait for an attempt, by state and by what holds the next message of their queue, flow-control key or host.", []string{"state", "reason"}, nil)
 	lag := prometheus.NewDesc("queue_lag_seconds", "Time since the next message of a queue became due, paused or not. queue=\"\" is the maximum of the queues without a series of their own.", []string{"user", "queue"}, nil)

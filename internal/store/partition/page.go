@@ -67,8 +67,8 @@ func (all page) first() (next *part, at posthaste.Position) {
 // together is how many partitions are read at the same time, each on a connection of its own.
 const together = 4
 
-// fill reads those parts on from which nothing is left, so far that a page of so many entries has all it
-// needs if they are spread evenly.
+// fill reads ahead in those parts of which nothing is left: enough for a page of that number of entries if they
+// are spread evenly.
 func (all page) fill(ctx context.Context, s *Store, entries int) error {
 	const spare = 16
 	reading, ctx := errgroup.WithContext(ctx)

@@ -170,7 +170,7 @@ func (d *Databases) commit(branches []*branch, decides *branch) error {
 // uniqueViolation is the database's code if a resolver has made an outcome before.
 const uniqueViolation = "23505"
 
-// prepare writes what is left, and leaves the transaction to whoever ends it by its name.
+// prepare writes what is left, and prepares the transaction. Any connection can then end it by its name.
 func (b *branch) prepare() error {
 	var batch *pgx.Batch
 	batch, b.blocks = b.tx.lastWrites()

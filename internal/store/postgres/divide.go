@@ -143,13 +143,13 @@ func (s *Store) refreshDivision(ctx context.Context) error {
 }
 
 // DivisionOf implements store.Divisible.
-func (s *Store) DivisionOf(ctx context.Context, user string, anew bool) (store.Division, error) {
+func (s *Store) DivisionOf(ctx context.Context, user string, reread bool) (store.Division, error) {
 	k := s.divisions.now.Load()
 	d := k.Division
-	if known, ok := s.divisions.users.Load(user); ok && !anew {
+	if known, ok := s.divisions.users.Load(user); ok && !reread {
 		return before(d, known.(store.Partitions)), nil
 	}
-	if !d.Growing && !anew {
+	if !d.Growing && !reread {
 		return d, nil
 	}
 	found, err := read(ctx, s, func(ctx context.Context, q querier) (*store.Partitions, error) {
@@ -191,13 +191,13 @@ func (s *Store) divisionOfNew(ctx context.Context, q querier) (store.Partitions,
 	return d.Before[max(0, n-1)], nil
 }
 
-// before is the division of a user that is divided into so many partitions.
+// before is the division of a user who is divided into that number of partitions.
 func before(d store.Division, partitions store.Partitions) store.Division {
 	n, _ := slices.BinarySearch(d.Before, partitions)
 	return store.Division{Partitions: partitions, Before: d.Before[:n]}
 }
 
-// wantPartitions has users divided into so many partitions, unless they have more, 0: as they are.
+// wantPartitions has users divided into that number of partitions, unless they have more; 0: as they are.
 func (s *Store) wantPartitions(ctx context.Context, wanted store.Partitions) error {
 	if !s.existing {
 		_, err := s.pool.Exec(ctx, `
@@ -381,7 +381,7 @@ func (v *dividing) exec(sql string, args ...any) error {
 	return err
 }
 
-// partitionWith is which partition of the user of a partition has a slot, if each has so many: see
+// partitionWith is which partition of the user of a partition has a slot, if each user has that number of partitions: see
 // store.Partitions.Of.
 func partitionWith(slot, partition, slots string) string {
 	return `(SELECT split_part(` + partition + `, chr(1), 1) || CASE WHEN slot < ` + slots + ` THEN '' ELSE chr(1) || slot / ` + slots + ` * ` + slots + ` END

@@ -71,8 +71,7 @@ func (s *Store) keepIndex() {
 	_ = s.indexGrown(ctx)
 }
 
-// indexGrown brings the index up to date of logs to which this node has added, after whoever does
-// that already.
+// indexGrown brings the index of the logs to which this node has added up to date. One call does that at a time.
 func (s *Store) indexGrown(ctx context.Context) error {
 	s.grown.indexing.Lock()
 	defer s.grown.indexing.Unlock()

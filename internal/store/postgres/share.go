@@ -34,7 +34,7 @@ func shardAt(user string, slot posthaste.Slot) int16 {
 // share is the shards that a node serves first: from the first one to before the end.
 type share struct{ first, end int16 }
 
-// shareOf returns the share of a node that so many are before, of those that take part in a database.
+// shareOf returns the share of the node with that number of nodes before it, of all that are live.
 func (p placement) shareOf(before, nodes int) share {
 	nodes = max(1, nodes)
 	all := p.shards()
