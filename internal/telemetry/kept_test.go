@@ -3,6 +3,7 @@ package telemetry_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -53,5 +54,14 @@ func TestUsageMetricsShowFailure(t *testing.T) {
 	telemetry.RegisterUsage(registry, usage{err: broken})
 	if _, err := registry.Gather(); err == nil || !strings.Contains(err.Error(), broken.Error()) {
 		t.Errorf("gather error = %v, want one with %q", err, broken)
+	}
+}
+
+// During an outage, which is logged once, a scrape has no numbers, and no error.
+func TestKeptDuringAnOutage(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	telemetry.RegisterUsage(registry, usage{err: fmt.Errorf("%w: away", store.ErrUnavailable)})
+	if families, err := registry.Gather(); err != nil || len(families) > 0 {
+		t.Errorf("Gather = %v, %v; want nothing", families, err)
 	}
 }

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -41,12 +42,15 @@ func (s scraped[T]) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. When the store does not answer, a scrape shows the
-// failure instead of the numbers.
+// Collect implements prometheus.Collector. During an outage of the store, which is logged where it is noticed, a
+// scrape has none of the numbers. After any other error it reports the error instead of them.
 func (s scraped[T]) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	read, err := s.read(ctx)
+	if errors.Is(err, store.ErrUnavailable) {
+		return
+	}
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(s.metrics[0].desc, err)
 		return

@@ -58,7 +58,10 @@ func TestOtherDatabasesThanBefore(t *testing.T) {
 		t.Errorf("with one that was used alone: %v", err)
 	}
 	urls = emptyDatabases(t, 3)
-	_, together := openSeveral(t, urls[:2], postgres.Options{Partitions: 4})
+	l, together := openSeveral(t, urls[:2], postgres.Options{Partitions: 4})
+	if _, err := l.Accept(t.Context(), start, batchOfAll()); err != nil {
+		t.Fatal(err)
+	}
 	if err := together.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +72,7 @@ func TestOtherDatabasesThanBefore(t *testing.T) {
 	}{
 		"one alone":          {urls[1:2], 0, "it is database 2 of 2: give all of them"},
 		"in another order":   {[]string{urls[1], urls[0]}, 0, "database 1 of 2 was the one with number 2"},
+		"with an empty one":  {[]string{urls[0], urls[2]}, 0, "database 2 of 2 is new"},
 		"with one more":      {urls, 0, "database 1 of 3 was one of 2"},
 		"fewer partitions":   {urls[:2], 2, "users have 4 partitions, not 2"},
 		"more partitions":    {urls[:2], 8, "users have 4 partitions, not 8"},

@@ -117,14 +117,18 @@ func (s *Store) takePlace(ctx context.Context) error {
 	return nil
 }
 
-// takeNewPlace notes which database this is, unless it has been used alone.
+// takeNewPlace notes which database this is, unless it has been used alone, or the first one with another one.
 func (s *Store) takeNewPlace(ctx context.Context) error {
 	p := s.placement
-	used, err := row(ctx, s.pool, pgx.RowTo[bool], `SELECT EXISTS (SELECT FROM posthaste.users)`)
+	used, err := s.isUsed(ctx)
 	if err == nil && used {
 		err = fmt.Errorf("%s has been used alone: copy it into new ones with posthaste copy", p.name())
 	}
-	if err == nil && s.existing {
+	others := s.existing
+	if err == nil && p.number > 0 && !others {
+		others, err = p.of.all[0].isUsed(ctx)
+	}
+	if err == nil && others {
 		err = fmt.Errorf("%w: %s is new", errPlace, p.name())
 	}
 	if err == nil && p.number == 0 && p.of.incomplete != nil {
@@ -141,6 +145,11 @@ func (s *Store) takeNewPlace(ctx context.Context) error {
 		return err
 	}
 	return s.takePlace(ctx) // another node may have been first
+}
+
+// isUsed reports whether the database has users.
+func (s *Store) isUsed(ctx context.Context) (bool, error) {
+	return row(ctx, s.pool, pgx.RowTo[bool], `SELECT EXISTS (SELECT FROM posthaste.users)`)
 }
 
 // recordAnywhere reads a record of a partition in whichever database.
