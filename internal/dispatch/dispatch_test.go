@@ -424,7 +424,7 @@ func TestConnectionsAreKept(t *testing.T) {
 				d.Attempt(t.Context(), newMessage("http://"+addr), 0)
 			}
 			if n := conns.Load(); n > 2 { // net/http gives one up that its own goroutine leaves waiting for 50 ms
-				t.Errorf("%d connections, want 1", n)
+				t.Errorf("%d connections for 5 attempts, want 1", n)
 			}
 		})
 	}

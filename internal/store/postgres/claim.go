@@ -131,8 +131,12 @@ func (s *Store) claimUnlocked(ctx context.Context, now time.Time, c *claiming) e
 // claimForUser claims from one user and waits for the row.
 func (s *Store) claimForUser(ctx context.Context, now time.Time, user string, limit int) ([]store.Claim, time.Time, error) {
 	c := s.newClaiming([]string{user}, limit)
-	c.apart = s.placement.several() && s.placement.of.Room() == nil
+	c.countsAway = s.placement.several() && s.placement.of.Room() == nil
 	err := s.finishClaim(c, s.change(ctx, now, c.users, prefetch{}, c.run))
+	if c.countsAway && node.IsUnavailable(err) && !s.node.Away() { // another database is away
+		c = s.newClaiming([]string{user}, limit)
+		err = s.finishClaim(c, s.change(ctx, now, c.users, prefetch{}, c.run))
+	}
 	claims, next := c.claims, c.next
 	if others := c.elsewhere(user); err == nil && len(others) > 0 && len(claims) < limit {
 		c = s.newClaiming(c.users, limit-len(claims))
@@ -203,17 +207,17 @@ var nextOfShare = nextLane("$1", "$2", "$3", "$4::text[]")
 // claiming is one claim in a transaction of some users.
 type claiming struct {
 	*tx
-	users     []string
-	limit     int
-	overQuota []string // users that the next time to look does not depend on
-	session   *node.Session
-	lanes     []*openLane
-	cancelled []*liveMessage // that wait to be cancelled, and are claimed for that
-	claims    []store.Claim
-	apart     bool           // from one user, with the partitions of flow-control keys
-	away      map[string]*tx // of those in other databases
-	readAll   bool           // nothing that waits in the lanes was left out
-	next      *int64         // when to look at a lane again; known after the commit
+	users      []string
+	limit      int
+	overQuota  []string // users that the next time to look does not depend on
+	session    *node.Session
+	lanes      []*openLane
+	cancelled  []*liveMessage // that wait to be cancelled, and are claimed for that
+	claims     []store.Claim
+	countsAway bool           // attempts under flow-control keys in other databases, so messages may start under those
+	away       map[string]*tx // of those in other databases
+	readAll    bool           // nothing that waits in the lanes was left out
+	next       *int64         // when to look at a lane again; known after the commit
 }
 
 func (s *Store) newClaiming(users []string, limit int) *claiming {

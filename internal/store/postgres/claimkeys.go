@@ -15,7 +15,7 @@ import (
 // claimWith claims from one user with other partitions locked, in whichever databases.
 func (s *Store) claimWith(ctx context.Context, now time.Time, c *claiming, user string, others []string) error {
 	users := append(others, user)
-	c.apart = true
+	c.countsAway = true
 	if !slices.ContainsFunc(others, func(other string) bool { return !s.placement.has(other) }) {
 		return s.change(ctx, now, users, prefetch{}, c.run)
 	}
@@ -70,7 +70,7 @@ func (c *claiming) usedKeys() []name {
 // lockedKey reports whether messages may start under a flow-control key: its partition is locked. In several
 // databases its attempts are counted in all of them, which a claim for many users does not wait for.
 func (c *claiming) lockedKey(of name) bool {
-	return (c.locked(of.user) || c.away[of.user] != nil) && (c.apart || !c.store.placement.several())
+	return (c.locked(of.user) || c.away[of.user] != nil) && (c.countsAway || !c.store.placement.several())
 }
 
 // readKeysAway reads the flow-control keys of other databases.

@@ -47,7 +47,7 @@ var ofEach = []string{"too_many_series", "positions_increase_while"}
 
 // inOne are promises that several databases do not keep to the letter: when a flow-control key in another database
 // changes, lanes are woken a moment later; lanes take turns within a database, and databases among themselves.
-var inOne = []string{"several_keys_at_once", "takes_effect_at_once", "served_in_turn_from_claim"}
+var inOne = []string{"several_keys_at_once", "higher_limit_takes_effect", "new_window_takes_effect", "served_in_turn_from_claim"}
 
 // someNumbers is how many databases there are in a test, and how many partitions users have. Its name decides that, or
 // the environment.

@@ -80,10 +80,12 @@ func OpenDatabases(ctx context.Context, urls []string, options Options) (_ store
 
 // startAll starts those that are there, the first one at least, and has the others started later.
 func (d *Databases) startAll(ctx context.Context, options Options) error {
-	var unreached []error
-	for _, s := range d.all {
-		unreached = append(unreached, s.node.Reach(ctx))
+	unreached := make([]error, len(d.all))
+	var reaching sync.WaitGroup
+	for i, s := range d.all {
+		reaching.Go(func() { unreached[i] = s.node.Reach(ctx) })
 	}
+	reaching.Wait()
 	d.incomplete = errors.Join(unreached...)
 	for i, s := range d.all {
 		err := unreached[i]

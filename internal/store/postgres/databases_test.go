@@ -2,10 +2,12 @@ package postgres_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -293,17 +295,19 @@ func TestOneDatabaseHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	cutter.hangs.Lock()
+	answer := sync.OnceFunc(cutter.hangs.Unlock)
+	t.Cleanup(answer)
 	var claims []store.Claim
 	claim := func() bool {
 		some, _, err := l.Claim(t.Context(), start, 100*posthaste.Slots)
 		claims = append(claims, some...)
 		return err == nil && len(some) > 0
 	}
-	await(t, "claim of the database that answers", claim)
-	if len(claims) != posthaste.Slots/2 {
+	await(t, "claims of the database that answers", func() bool { return claim() && len(claims) >= posthaste.Slots/2 })
+	if len(claims) > posthaste.Slots/2 {
 		t.Errorf("%d claims, want the %d of one database", len(claims), posthaste.Slots/2)
 	}
-	cutter.hangs.Unlock()
+	answer()
 	await(t, "claim of the other one", func() bool { return claim() && len(claims) == posthaste.Slots })
 	await(t, "end of the outage, if it was taken for one", func() bool { return s.Room() == nil })
 }
@@ -341,32 +345,33 @@ func TestSlotsThatTwoDatabasesShare(t *testing.T) {
 
 // An outcome is forgotten when nobody will ask for it.
 func TestForgetOutcomes(t *testing.T) {
-	urls := emptyDatabases(t, 2)
+	urls, asked := emptyDatabases(t, 2), rand.Text()
+	prepared := "'posthaste_1_9_" + asked + "'" // of a database that nobody knows
 	_, s := openSeveral(t, urls, postgres.Options{})
 	decides, other := connect(t, urls[0]), connect(t, urls[1])
 	_, err := other.Exec(t.Context(), `
-		BEGIN; INSERT INTO posthaste.outcomes (id, committed) VALUES ('any', true); PREPARE TRANSACTION 'posthaste_1_9_ASKED'`, // of a database that nobody knows
+		BEGIN; INSERT INTO posthaste.outcomes (id, committed) VALUES ('any', true); PREPARE TRANSACTION `+prepared,
 		pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := other.Exec(context.Background(), `ROLLBACK PREPARED 'posthaste_1_9_ASKED'`); err != nil {
+		if _, err := other.Exec(context.Background(), `ROLLBACK PREPARED `+prepared); err != nil {
 			t.Error(err)
 		}
 	})
 	_, err = decides.Exec(t.Context(), `
 		INSERT INTO posthaste.outcomes (id, committed, decided) VALUES
-			('ASKED', true, clock_timestamp() - '2 hours'::interval), ('OLD', true, clock_timestamp() - '2 hours'::interval), ('NEW', true, clock_timestamp())`)
+			($1, true, clock_timestamp() - '2 hours'::interval), ('OLD', true, clock_timestamp() - '2 hours'::interval), ('NEW', true, clock_timestamp())`, asked)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.ForgetOutcomes()
 	var left []string
-	if err := decides.QueryRow(t.Context(), `SELECT array_agg(id ORDER BY id) FROM posthaste.outcomes`).Scan(&left); err != nil {
+	if err := decides.QueryRow(t.Context(), `SELECT array_agg(id ORDER BY id COLLATE "C") FROM posthaste.outcomes`).Scan(&left); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(left, []string{"ASKED", "NEW"}) {
+	if want := slices.Sorted(slices.Values([]string{asked, "NEW"})); !slices.Equal(left, want) {
 		t.Errorf("%q are left, want what may be asked for", left)
 	}
 }

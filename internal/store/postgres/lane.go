@@ -243,7 +243,11 @@ func (t *userTx) wakeElsewhere() {
 			return nil
 		})
 	}
-	if len(t.waitingFor) > 0 {
+	switch {
+	case len(t.waitingFor) == 0:
+	case t.conn.IsClosed(): // its last answer was lost
+		t.store.wakeWaitingAlone(t.waitingFor)
+	default:
 		t.store.wakeWaiting(context.WithoutCancel(t.ctx), t.conn, t.waitingFor)
 	}
 }

@@ -73,15 +73,15 @@ func (l *lateClaims[From]) any() bool {
 	return len(l.calls)+len(l.made) > 0
 }
 
-// busy returns where calls go on, and how many claims are to be taken at most when they have ended.
-func (l *lateClaims[From]) busy() (from []From, limit int) {
+// busy returns where calls go on, and the maximum number of claims to be taken when they have ended.
+func (l *lateClaims[From]) busy() (from []From, slots int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	from, limit = []From{}, len(l.made) // never NULL
+	from, slots = []From{}, len(l.made) // never NULL
 	for of, n := range l.calls {
-		from, limit = append(from, of), limit+n
+		from, slots = append(from, of), slots+n
 	}
-	return from, limit
+	return from, slots
 }
 
 // claimResult is what a call has claimed.
