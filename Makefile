@@ -67,7 +67,7 @@ console: deps ## build the console from web/ into internal/console
 	cd web && npm run --silent check && npm run --silent build
 
 test: deps ## run every test
-	$(MAKE) --no-print-directory -j4 --output-sync test-postgres test-packages test-program test-program-again
+	$(MAKE) --no-print-directory -j2 --output-sync test-program test-postgres test-packages test-program-again
 
 test-packages: ## run the tests of packages, and those of RACE again under the race detector
 	$(TEST) -timeout 25m $$($(GO) list $(LONGEST) ./... | grep -vE '/(e2e|store/postgres)$$')

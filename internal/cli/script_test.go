@@ -59,7 +59,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup:               prepare,
-		Deadline:            time.Now().Add(5 * time.Minute), // a program that does not end must not hold up the others
+		Deadline:            time.Now().Add(20 * time.Minute), // a program that does not end must not hold up the others
 		Condition: func(name string) (bool, error) {
 			if name != "nohup" {
 				return false, fmt.Errorf("there is no condition %q", name)
